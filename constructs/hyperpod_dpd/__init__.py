@@ -1,0 +1,1 @@
+"""Disaggregated Prefill and Decode on Amazon SageMaker HyperPod with EKS."""

@@ -1,0 +1,1 @@
+"""Facts as data: each row has a source and a date."""

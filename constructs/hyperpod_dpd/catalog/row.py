@@ -1,0 +1,27 @@
+"""What every catalog row says about itself."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a fact comes from and when it was read. A fact without both is a rumour."""
+
+    text: str
+    """Document, repository path or measurement."""
+
+    as_of: str
+    """Date on which it was read or published, ISO 8601."""
+
+    confirmed: bool = True
+    """False where the value is inferred or has a single unofficial source."""
+
+
+class UnknownCatalogEntryError(LookupError):
+    """A name that the catalog does not have; the message lists the names it has."""
+
+    def __init__(self, kind: str, name: str, known: tuple[str, ...], help_text: str = "") -> None:
+        self.kind, self.name, self.known = kind, name, known
+        listed = ", ".join(f"`{entry}`" for entry in known)
+        hint = f" help: {help_text}" if help_text else ""
+        super().__init__(f"unknown {kind} `{name}`; the catalog has {listed}.{hint}")

@@ -1,0 +1,30 @@
+"""How findings and mistakes reach a terminal, a pipe or a program."""
+
+import json
+import os
+import sys
+from enum import StrEnum
+from typing import Any, TextIO
+
+
+class Format(StrEnum):
+    """Output format."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_COLOURS = {"error": "31", "warning": "33", "help": "36", "rule": "1"}
+
+
+def paint(text: str, colour: str, stream: TextIO) -> str:
+    """Return `text` in `colour` when `stream` is a terminal and NO_COLOR is not set."""
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\033[{_COLOURS[colour]}m{text}\033[0m"
+
+
+def print_json(data: Any) -> None:
+    """Write `data` as JSON to standard output."""
+    json.dump(data, sys.stdout, indent=2)
+    sys.stdout.write("\n")

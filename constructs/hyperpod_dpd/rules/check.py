@@ -1,0 +1,130 @@
+"""Run every rule over a deployment or a template and settle the acknowledgements."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hyperpod_dpd.rules.finding import Finding, Problem, Severity
+from hyperpod_dpd.rules.registry import DeploymentCheck, Rule, Subject, TemplateCheck, rules, rules_about
+from hyperpod_dpd.spec import Deployment
+
+UNKNOWN_ACKNOWLEDGEMENT = "DPD-ACK-001"
+UNUSED_ACKNOWLEDGEMENT = "DPD-ACK-002"
+ERROR_ACKNOWLEDGED = "DPD-ACK-003"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that the rules found."""
+
+    findings: tuple[Finding, ...]
+    """Errors, and warnings that nobody has acknowledged."""
+
+    acknowledged: tuple[Finding, ...]
+    """Warnings that the deployment file accepts."""
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings that refuse the deployment."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """Findings that somebody has to acknowledge or mend."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is left to mend or to acknowledge."""
+        return not self.findings
+
+
+class DeploymentRefusedError(ValueError):
+    """The rules found errors; the message holds every one of them."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        super().__init__("\n".join(str(finding) for finding in report.errors))
+
+
+def check(deployment: Deployment) -> Report:
+    """Run every rule about deployments over `deployment`.
+
+    Never raises for a bad deployment: all findings come back at once.
+    """
+    found = [
+        Finding(rule=rule.id, severity=rule.severity, problem=problem)
+        for rule in rules_about(Subject.DEPLOYMENT)
+        for problem in cast(DeploymentCheck, rule.check)(deployment)
+    ]
+    return _settle(deployment, found)
+
+
+def refuse_unless_valid(deployment: Deployment) -> Report:
+    """Return the report of `check`.
+
+    Raises:
+        DeploymentRefusedError: a rule of severity error found something.
+    """
+    report = check(deployment)
+    if report.errors:
+        raise DeploymentRefusedError(report)
+    return report
+
+
+def check_template(template: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Run every rule about CloudFormation templates over `template`."""
+    return tuple(
+        Finding(rule=rule.id, severity=rule.severity, problem=problem)
+        for rule in rules_about(Subject.TEMPLATE)
+        for problem in cast(TemplateCheck, rule.check)(template)
+    )
+
+
+def _settle(deployment: Deployment, found: Sequence[Finding]) -> Report:
+    accepted = {entry.rule for entry in deployment.acknowledge}
+    warned = {finding.rule for finding in found if finding.severity is Severity.WARNING}
+    open_findings = [finding for finding in found if finding.rule not in warned & accepted]
+    open_findings += _acknowledgement_findings(deployment, warned)
+    acknowledged = tuple(finding for finding in found if finding.rule in warned & accepted)
+    return Report(findings=tuple(open_findings), acknowledged=acknowledged)
+
+
+def _acknowledgement_findings(deployment: Deployment, warned: set[str]) -> list[Finding]:
+    known = rules()
+    findings = []
+    for index, entry in enumerate(deployment.acknowledge):
+        rule = known.get(entry.rule)
+        if entry.rule in warned:
+            continue
+        identifier, says, fix = _acknowledgement_trouble(rule, entry.rule)
+        findings.append(
+            Finding(
+                rule=identifier,
+                severity=Severity.ERROR,
+                problem=Problem(
+                    path=f"acknowledge[{index}].rule", says=says, given=f"`rule: {entry.rule}`", fix=fix
+                ),
+            )
+        )
+    return findings
+
+
+def _acknowledgement_trouble(rule: Rule | None, given: str) -> tuple[str, str, str]:
+    if rule is None:
+        return (
+            UNKNOWN_ACKNOWLEDGEMENT,
+            "acknowledgement of an unknown rule",
+            "correct the id; `dpd explain` lists all rules",
+        )
+    if rule.severity is Severity.ERROR:
+        return (
+            ERROR_ACKNOWLEDGED,
+            "an error cannot be acknowledged",
+            f"mend what `dpd explain {given}` describes",
+        )
+    return (
+        UNUSED_ACKNOWLEDGEMENT,
+        "acknowledgement without a finding",
+        "remove it: the warning no longer exists",
+    )

@@ -1,0 +1,1 @@
+"""Rules about data that must survive."""

@@ -1,0 +1,1 @@
+"""Rules about the HyperPod cluster and its instance groups."""

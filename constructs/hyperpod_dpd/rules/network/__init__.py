@@ -1,0 +1,1 @@
+"""Rules about VPC, subnets and the EFA security group."""

@@ -1,0 +1,161 @@
+"""How a rule is declared and found.
+
+One file per rule below `rules/`; importing the file registers it. The registry is filled once, on first use, so
+that importing the library costs nothing.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from hyperpod_dpd.rules.finding import Problem, Severity
+from hyperpod_dpd.spec import Deployment
+
+DeploymentCheck = Callable[[Deployment], Iterable[Problem]]
+TemplateCheck = Callable[[Mapping[str, Any]], Iterable[Problem]]
+
+
+class Subject(StrEnum):
+    """What a rule looks at."""
+
+    DEPLOYMENT = "deployment"
+    """The specification, before a template exists."""
+
+    TEMPLATE = "template"
+    """A synthesized CloudFormation template."""
+
+    DEFAULT = "default"
+    """Nothing to check: the rendering makes the violation impossible, and a test holds that."""
+
+    NOT_EXPRESSIBLE = "not expressible"
+    """The specification has no words for the violation."""
+
+    UNDECIDABLE = "undecidable"
+    """Only the running system shows it; the rationale says what does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A checkable statement about a deployment."""
+
+    id: str
+    severity: Severity
+    title: str
+    """What must be true."""
+    why: str
+    """What happens otherwise."""
+    sources: tuple[str, ...]
+    """Public threads, documents or measurements it comes from."""
+    subject: Subject
+    facts: tuple[str, ...] = ()
+    """Ids of the research rows that it covers, such as `L1` or `H7`."""
+    check: DeploymentCheck | TemplateCheck | None = None
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def _register(rule: Rule) -> None:
+    if rule.id in _RULES:
+        raise ValueError(f"rule `{rule.id}` is declared twice")
+    _RULES[rule.id] = rule
+
+
+def _why(check: Callable[..., object]) -> str:
+    if not check.__doc__:
+        raise ValueError(f"rule function `{check.__name__}` has no docstring that says why")
+    return " ".join(check.__doc__.split())
+
+
+def deployment_rule(
+    rule_id: str,
+    *,
+    severity: Severity,
+    title: str,
+    sources: tuple[str, ...],
+    facts: tuple[str, ...] = (),
+) -> Callable[[DeploymentCheck], DeploymentCheck]:
+    """Declare the decorated function as the rule `rule_id` over a deployment; its docstring says why."""
+
+    def declare(check: DeploymentCheck) -> DeploymentCheck:
+        _register(
+            Rule(
+                id=rule_id,
+                severity=severity,
+                title=title,
+                why=_why(check),
+                sources=sources,
+                subject=Subject.DEPLOYMENT,
+                facts=facts,
+                check=check,
+            )
+        )
+        return check
+
+    return declare
+
+
+def template_rule(
+    rule_id: str,
+    *,
+    severity: Severity,
+    title: str,
+    sources: tuple[str, ...],
+    facts: tuple[str, ...] = (),
+) -> Callable[[TemplateCheck], TemplateCheck]:
+    """Declare the decorated function as the rule `rule_id` over a CloudFormation template."""
+
+    def declare(check: TemplateCheck) -> TemplateCheck:
+        _register(
+            Rule(
+                id=rule_id,
+                severity=severity,
+                title=title,
+                why=_why(check),
+                sources=sources,
+                subject=Subject.TEMPLATE,
+                facts=facts,
+                check=check,
+            )
+        )
+        return check
+
+    return declare
+
+
+def recorded_rule(
+    rule_id: str,
+    *,
+    subject: Subject,
+    severity: Severity,
+    title: str,
+    why: str,
+    sources: tuple[str, ...],
+    facts: tuple[str, ...] = (),
+) -> None:
+    """Record a row that needs no check: a default, not expressible, or not decidable before deployment."""
+    if subject in (Subject.DEPLOYMENT, Subject.TEMPLATE):
+        raise ValueError(f"rule `{rule_id}` needs a check")
+    _register(
+        Rule(
+            id=rule_id, severity=severity, title=title, why=why, sources=sources, subject=subject, facts=facts
+        )
+    )
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Return every rule by id, in the order of ids."""
+    package = importlib.import_module("hyperpod_dpd.rules")
+    for module in pkgutil.walk_packages(package.__path__, "hyperpod_dpd.rules."):
+        importlib.import_module(module.name)
+    return dict(sorted(_RULES.items()))
+
+
+def rules_about(subject: Subject) -> Iterator[Rule]:
+    """Yield the rules that look at `subject`."""
+    return (rule for rule in rules().values() if rule.subject is subject)

@@ -1,0 +1,1 @@
+"""Rules about engines, transfer and routing."""

@@ -1,0 +1,50 @@
+"""The specification: frozen value objects and the edge where text becomes one of them."""
+
+from hyperpod_dpd.spec.cluster import Cluster, DependenciesChart, ExistingCluster, SystemNodes
+from hyperpod_dpd.spec.deployment import Acknowledgement, Deployment, Removal
+from hyperpod_dpd.spec.hyperpod import HyperPod, InstanceGroup, OnDemand, Role, Spot, Taint, TrainingPlan
+from hyperpod_dpd.spec.model import FsxSource, HuggingFaceSource, Model, S3Source, VolumeSource
+from hyperpod_dpd.spec.network import Network
+from hyperpod_dpd.spec.platform import Alerts, Images, InferenceOperator, Platform, Schedule
+from hyperpod_dpd.spec.routing import LoadBalancer, Price, Routing, Slo, Traffic
+from hyperpod_dpd.spec.serving import Baseline, Engine, Scaling, Security, Serving, Transfer, Worker
+
+__all__ = [
+    "Acknowledgement",
+    "Alerts",
+    "Baseline",
+    "Cluster",
+    "DependenciesChart",
+    "Deployment",
+    "Engine",
+    "ExistingCluster",
+    "FsxSource",
+    "HuggingFaceSource",
+    "HyperPod",
+    "Images",
+    "InferenceOperator",
+    "InstanceGroup",
+    "LoadBalancer",
+    "Model",
+    "Network",
+    "OnDemand",
+    "Platform",
+    "Price",
+    "Removal",
+    "Role",
+    "Routing",
+    "S3Source",
+    "Scaling",
+    "Schedule",
+    "Security",
+    "Serving",
+    "Slo",
+    "Spot",
+    "SystemNodes",
+    "Taint",
+    "Traffic",
+    "TrainingPlan",
+    "Transfer",
+    "VolumeSource",
+    "Worker",
+]

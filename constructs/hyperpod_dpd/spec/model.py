@@ -1,0 +1,103 @@
+"""The model: which one, in which precision, from where."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
+
+
+@value
+class S3Source:
+    """Weights in an S3 bucket."""
+
+    type: Literal["s3"] = "s3"
+
+    bucket: NonEmptyStr | None = None
+    """Existing bucket; absent: this deployment creates one and imports the model into it."""
+
+    prefix: str = ""
+    """Key prefix of the model folder inside the bucket."""
+
+    delivery: Literal["stream", "sync"] = "stream"
+    """`stream`: the engine reads from S3 while it loads. `sync`: an init container copies to node-local NVMe first."""
+
+
+@value
+class HuggingFaceSource:
+    """Weights from the Hugging Face Hub, pinned to a revision."""
+
+    type: Literal["huggingface"]
+
+    token_secret: NonEmptyStr | None = None
+    """Name of the Secrets Manager secret that holds the access token of a gated model."""
+
+
+@value
+class FsxSource:
+    """Weights on an FSx for Lustre file system in the GPU zone."""
+
+    type: Literal["fsx"]
+
+    file_system_id: NonEmptyStr | None = None
+    """Existing file system; absent: this deployment creates one linked to the model bucket."""
+
+    dns_name: NonEmptyStr | None = None
+    """DNS name of the existing file system."""
+
+    mount_name: NonEmptyStr | None = None
+    """Mount name of the existing file system."""
+
+    path: str = "/"
+    """Folder of the model on the file system."""
+
+    storage_gib: PositiveInt = 1200
+    """Capacity of a new file system in GiB."""
+
+
+@value
+class VolumeSource:
+    """Weights on a Kubernetes volume that already exists."""
+
+    type: Literal["volume"]
+
+    claim: NonEmptyStr
+    """Name of the PersistentVolumeClaim."""
+
+    path: str = "/"
+    """Folder of the model on the volume."""
+
+
+ModelSource = S3Source | HuggingFaceSource | FsxSource | VolumeSource
+
+
+@value
+class Model:
+    """The served model."""
+
+    name: NonEmptyStr
+    """Name in the catalog, for example `llama-3.3-70b-instruct`."""
+
+    source: Annotated[ModelSource, Field(discriminator="type")] = S3Source()
+    """Where workers get the weights from."""
+
+    repository: NonEmptyStr | None = None
+    """Repository on the Hugging Face Hub; by default the catalog's."""
+
+    revision: NonEmptyStr | None = None
+    """Commit of the repository. A branch name is not a pin."""
+
+    config_file: NonEmptyStr | None = None
+    """Path of a local `config.json` that gives the geometry of a model that the catalog does not have."""
+
+    served_name: NonEmptyStr | None = None
+    """Name under which clients ask for the model; by default `name`."""
+
+    weights: Literal["bf16", "fp8"] = "bf16"
+    """Precision of the weights as stored."""
+
+    kv_cache: Literal["bf16", "fp8"] = "bf16"
+    """Precision of the KV cache, equal on both roles."""
+
+    trust_remote_code: bool = False
+    """Run Python code that the model repository ships. Refused unless acknowledged."""
