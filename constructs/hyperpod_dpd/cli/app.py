@@ -30,7 +30,7 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001
 
 @app.callback()
 def options(
-    version: Annotated[  # noqa: ARG001, FBT002
+    version: Annotated[  # noqa: FBT002
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
