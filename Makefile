@@ -92,3 +92,7 @@ lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requireme
 .PHONY: clean
 clean: ## remove what the targets above made, the environment included
 	rm -rf $(VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
+
+.PHONY: drift
+drift: $(VENV)/.dev ## fail when a generated file differs from what the code says
+	$(BIN)/python tools/drift.py

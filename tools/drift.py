@@ -1,0 +1,32 @@
+"""Fail when a generated file differs from what the code would write now.
+
+Every generator is listed here once; `python tools/drift.py --write` runs them in place.
+"""
+
+import subprocess
+import sys
+
+GENERATORS: tuple[tuple[str, ...], ...] = (
+    # (what is generated, command that rewrites it)
+)
+
+
+def main() -> int:
+    write = "--write" in sys.argv[1:]
+    for name, *command in GENERATORS:
+        print(f"generate {name}")
+        subprocess.run(command, check=True)
+    if write:
+        return 0
+    paths = [name for name, *_ in GENERATORS]
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "--", *paths], check=True, capture_output=True, text=True
+    ).stdout
+    if changed:
+        print(f"error: generated files differ from what the code says:\n{changed}help: commit what this run wrote")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
