@@ -1,0 +1,1 @@
+"""Kubernetes objects of the workers, the router and the policies around them."""

@@ -1,0 +1,111 @@
+"""What only an AWS account knows, as a closed, typed list of placeholders.
+
+Reviewed YAML says `${dpd:NAME}`; a deployment of the stacks and `dpd bind` put the value there.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, Final
+
+PLACEHOLDER: Final = re.compile(r"\$\{dpd:([^}]*)\}")
+"""Anything that looks like a placeholder, known or not."""
+
+_IMAGE: Final = r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}"
+
+
+class BindingError(ValueError):
+    """Placeholders and values do not fit; `problems` holds every reason."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class Binding(Enum):
+    """A value that is known only after the stacks are deployed."""
+
+    WORKER_IMAGE = ("image of the workers by digest", _IMAGE)
+    ROUTER_IMAGE = ("image of the router by digest", _IMAGE)
+    MODEL_BUCKET = ("name of the bucket that holds the weights", r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+    FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", r"fs-[0-9a-f]{8,17}")
+    FSX_DNS_NAME = ("DNS name of the FSx for Lustre file system", r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
+    FSX_MOUNT_NAME = ("mount name of the FSx for Lustre file system", r"[a-zA-Z0-9_-]{1,8}")
+    CERTIFICATE_ARN = (
+        "ARN of the ACM certificate of the load balancer",
+        r"arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f-]+",
+    )
+
+    def __init__(self, meaning: str, pattern: str) -> None:
+        self.meaning = meaning
+        self.pattern = re.compile(pattern)
+
+    @property
+    def placeholder(self) -> str:
+        """Text that stands for the value in reviewed YAML."""
+        return f"${{dpd:{self.name}}}"
+
+    @property
+    def output_key(self) -> str:
+        """Key of the CloudFormation output that carries the value, for example `BindWorkerImage`."""
+        return "Bind" + "".join(part.capitalize() for part in self.name.split("_"))
+
+    def refuse(self, value: str) -> str | None:
+        """Return what is wrong with `value`, or None."""
+        if self.pattern.fullmatch(value):
+            return None
+        return (
+            f"`{self.name}` does not fit: given `{value}`, wanted {self.meaning}, "
+            f"limit `{self.pattern.pattern}`. help: read it from the stacks' output `{self.output_key}`"
+        )
+
+
+def placeholders(data: Any) -> Iterator[str]:
+    """Yield the name in every placeholder below `data`, in order of appearance, repeated ones repeated."""
+    match data:
+        case str():
+            yield from PLACEHOLDER.findall(data)
+        case Mapping():
+            for key, value in data.items():
+                yield from placeholders(key)
+                yield from placeholders(value)
+        case list() | tuple():
+            for item in data:
+                yield from placeholders(item)
+
+
+def read_values(values: Mapping[str, str]) -> dict[Binding, str]:
+    """Return `values` by binding.
+
+    Raises:
+        BindingError: an unknown name or a value that cannot be right; all of them at once.
+    """
+    problems = [_unknown(name) for name in values if name not in Binding.__members__]
+    known = {Binding[name]: value for name, value in values.items() if name in Binding.__members__}
+    problems += [problem for binding, value in known.items() if (problem := binding.refuse(value))]
+    if problems:
+        raise BindingError(tuple(problems))
+    return known
+
+
+def bind(text: str, values: Mapping[Binding, str]) -> str:
+    """Return `text` with every placeholder replaced.
+
+    Raises:
+        BindingError: a placeholder is unknown or has no value; all of them at once.
+    """
+    names = dict.fromkeys(PLACEHOLDER.findall(text))
+    problems = [_unknown(name) for name in names if name not in Binding.__members__]
+    problems += [
+        f"`{name}` has no value: {Binding[name].meaning}. help: give `--set {name}=VALUE` or `--outputs FILE`"
+        for name in names
+        if name in Binding.__members__ and Binding[name] not in values
+    ]
+    if problems:
+        raise BindingError(tuple(problems))
+    return PLACEHOLDER.sub(lambda match: values[Binding[match.group(1)]], text)
+
+
+def _unknown(name: str) -> str:
+    listed = ", ".join(f"`{known}`" for known in Binding.__members__)
+    return f"unknown binding `{name}`. help: the bindings are {listed}"

@@ -1,0 +1,108 @@
+"""Names, labels, paths and ports that more than one Kubernetes object has to agree on.
+
+Pure Python: rules and the engine configuration read them as well.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from hyperpod_dpd.spec import Deployment, Role
+
+PART_OF: Final = "hyperpod-dpd"
+"""`app.kubernetes.io/part-of` of everything that this project renders."""
+
+NAME_LABEL: Final = "app.kubernetes.io/name"
+INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+GENERATION_LABEL: Final = "hyperpod-dpd/generation"
+"""Digest of everything that prefill and decode must have in common; a Service selects one generation only."""
+
+CONFIG_HASH_ANNOTATION: Final = "hyperpod-dpd/config-hash"
+"""Digest of the ConfigMap that a pod mounts, so that a change of the text rolls the pods."""
+
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""Label that Kubernetes itself puts on every namespace."""
+
+INSTANCE_GROUP_LABEL: Final = "sagemaker.amazonaws.com/instance-group-name"
+"""Label that HyperPod puts on the nodes of an instance group."""
+
+WORKER_HTTP_PORT: Final = 8000
+"""Port of vLLM's HTTP server in a worker."""
+
+WORKER_HTTP_PORT_NAME: Final = "http"
+"""Name of that port in pods, Services and EndpointSlices; the router looks it up by name."""
+
+ROUTER_PORT: Final = 8081
+"""Port of the router's OpenAI endpoint, in its pod and its Service."""
+
+NOTIFICATION_PORT: Final = 7500
+"""Port on which the router receives one notification per rank when a KV cache has landed."""
+
+CONFIG_DIRECTORY: Final = "/etc/dpd"
+"""Where a pod finds the files of its ConfigMap, read-only."""
+
+MODEL_DIRECTORY: Final = "/model"
+"""Where a worker finds weights that do not come straight out of S3."""
+
+STATE_DIRECTORY: Final = "/var/lib/dpd"
+"""Writable directory of a worker that outlives its container, but not its pod."""
+
+WORKER_SERVICE_ACCOUNT: Final = "worker"
+"""ServiceAccount of every worker; EKS Pod Identity is associated with it."""
+
+ROUTER_SERVICE_ACCOUNT: Final = "router"
+"""ServiceAccount of the router."""
+
+
+class Component(StrEnum):
+    """What a pod is: value of `app.kubernetes.io/component`."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    COLOCATED = "colocated"
+    ROUTER = "router"
+
+
+def system_namespace(deployment: Deployment) -> str:
+    """Namespace of the router and of jobs; Pod Security `restricted`."""
+    return f"{deployment.name}-system"
+
+
+def workers_namespace(deployment: Deployment) -> str:
+    """Namespace of the GPU workers, held by an admission policy of its own."""
+    return f"{deployment.name}-workers"
+
+
+def worker_service(role: Role) -> str:
+    """Name of the headless Service over the workers of `role`, in the workers' namespace."""
+    return role.value
+
+
+def router_service() -> str:
+    """Name of the router's Service, in the system namespace."""
+    return "router"
+
+
+def router_host(deployment: Deployment) -> str:
+    """DNS name under which every pod of the cluster reaches the router."""
+    return f"{router_service()}.{system_namespace(deployment)}.svc.cluster.local"
+
+
+def selector(deployment: Deployment, component: Component) -> dict[str, str]:
+    """Labels that select the pods of `component`; they never change, because selectors cannot."""
+    return {INSTANCE_LABEL: deployment.name, COMPONENT_LABEL: component.value}
+
+
+def labels(deployment: Deployment, component: Component | None = None) -> dict[str, str]:
+    """Labels of an object of `deployment`, of `component` when it belongs to one."""
+    common = {
+        INSTANCE_LABEL: deployment.name,
+        PART_OF_LABEL: PART_OF,
+        MANAGED_BY_LABEL: PART_OF,
+    }
+    if component is None:
+        return common
+    name = "dpd-router" if component is Component.ROUTER else "vllm"
+    return {NAME_LABEL: name, COMPONENT_LABEL: component.value, **common}
