@@ -1,0 +1,86 @@
+"""Parameter counts against the published ones, and what one rank holds."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperpod_dpd.catalog.models import ModelGeometry, model, models
+from hyperpod_dpd.physics import (
+    GIB,
+    UnshardableError,
+    parameters,
+    parameters_per_rank,
+    tensor_parallel_degrees,
+    weights_bytes_per_rank,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("llama-3.1-8b-instruct", 8_030_261_248),
+        ("llama-3.3-70b-instruct", 70_553_706_496),
+        ("qwen2.5-32b-instruct", 32_763_876_352),
+        ("qwen2.5-72b-instruct", 72_706_203_648),
+        ("mistral-large-2-123b-instruct", 122_610_069_504),
+        ("mixtral-8x22b-instruct", 140_630_071_296),
+    ],
+)
+def test_parameter_count_equals_the_published_safetensors_total(name: str, published: int) -> None:
+    assert parameters(model(name)).stored == published
+
+
+def test_latent_attention_and_experts_add_up_to_deepseek_v3_without_its_router_bias() -> None:
+    router_bias = 58 * 256
+    assert parameters(model("deepseek-v3")).stored + router_bias == 671_026_419_200
+
+
+@pytest.mark.parametrize(
+    ("weights", "tensor_parallel", "gib"),
+    [("bf16", 8, 16.4), ("fp8", 8, 8.5), ("bf16", 4, 33), ("bf16", 2, 65.7)],
+)
+def test_llama_70b_weights_per_rank(weights: str, tensor_parallel: int, gib: float) -> None:
+    found = weights_bytes_per_rank(model("llama-3.3-70b-instruct"), weights, tensor_parallel) / GIB  # type: ignore[arg-type]
+    assert found == pytest.approx(gib, abs=0.2)
+
+
+def test_fp8_weights_leave_embeddings_and_head_in_bf16() -> None:
+    geometry = model("llama-3.3-70b-instruct")
+    embeddings = 2 * geometry.vocabulary_size * geometry.hidden_size // 8
+    norms = (2 * geometry.layers + 1) * geometry.hidden_size
+    bf16 = weights_bytes_per_rank(geometry, "bf16", 8)
+    assert weights_bytes_per_rank(geometry, "fp8", 8) == bf16 // 2 + embeddings + norms
+
+
+def test_tied_embeddings_are_stored_once() -> None:
+    untied = model("llama-3.1-8b-instruct")
+    tied = _replace(untied, tied_embeddings=True)
+    assert parameters(untied).stored - parameters(tied).stored == 128256 * 4096
+    assert parameters(tied).head == parameters(untied).head
+
+
+def test_more_ranks_than_kv_heads_replicate_them() -> None:
+    geometry = _replace(model("llama-3.3-70b-instruct"), kv_heads=4)
+    eight = parameters_per_rank(geometry, 8).attention
+    queries_and_output = 2 * 8192 * 8192 // 8
+    one_kv_head = 2 * 8192 * 128
+    assert eight == 80 * (queries_and_output + one_kv_head)
+
+
+@pytest.mark.parametrize("tensor_parallel", [0, 3, 5, 16])
+def test_uneven_sharding_is_refused_with_the_degrees_that_work(tensor_parallel: int) -> None:
+    geometry = _replace(model("qwen2.5-32b-instruct"))
+    with pytest.raises(UnshardableError, match=r"help: use one of 1, 2, 4, 8"):
+        parameters_per_rank(geometry, tensor_parallel)
+
+
+@given(geometry=st.sampled_from(models()), data=st.data())
+def test_ranks_together_never_hold_less_than_the_model(geometry: ModelGeometry, data: st.DataObject) -> None:
+    ranks = data.draw(st.sampled_from(tensor_parallel_degrees(geometry)))
+    assert ranks * parameters_per_rank(geometry, ranks).stored >= parameters(geometry).stored
+
+
+def _replace(geometry: ModelGeometry, **changes: object) -> ModelGeometry:
+    return dataclasses.replace(geometry, **changes)  # type: ignore[arg-type]
