@@ -2,7 +2,9 @@
 
 
 def main() -> None:
-    """Run the command line; imports happen here so that importing the package stays cheap."""
-    from hyperpod_dpd.cli.app import app  # noqa: PLC0415
+    """Run the command line and exit; imports happen here so that importing the package stays cheap."""
+    import sys  # noqa: PLC0415
 
-    app()
+    from hyperpod_dpd.cli.app import run  # noqa: PLC0415
+
+    sys.exit(run(sys.argv[1:]))

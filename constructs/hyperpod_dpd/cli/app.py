@@ -1,41 +1,81 @@
-"""Commands that need no AWS account: check, schema, explain."""
+"""The command line: which commands there are, and what holds for each of them."""
 
-from typing import Annotated
+import gc
+import importlib
+import os
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
 
-import typer
+from hyperpod_dpd._version import __version__
+from hyperpod_dpd.cli.command import Command
+from hyperpod_dpd.cli.exits import Exit
 
-from hyperpod_dpd.cli.check import check_command
-from hyperpod_dpd.cli.explain import explain_command
-from hyperpod_dpd.cli.schema import schema_command
+COMMANDS = {
+    "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
+    "explain": ("hyperpod_dpd.cli.explain", "say what a rule demands and why, or list all rules"),
+    "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
+}
+"""Module and summary by name of the command. Only the module of the command that was asked for is imported."""
 
-app = typer.Typer(
-    name="dpd",
-    help="Disaggregated prefill and decode on SageMaker HyperPod: check, plan, prove.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("check")(check_command)
-app.command("schema")(schema_command)
-app.command("explain")(explain_command)
+_DESCRIPTION = "Disaggregated prefill and decode on SageMaker HyperPod."
 
-
-def _print_version(wanted: bool) -> None:  # noqa: FBT001
-    if wanted:
-        from hyperpod_dpd._version import __version__  # noqa: PLC0415
-
-        typer.echo(__version__)
-        raise typer.Exit
+_EXIT_CODES = """\
+exit codes:
+  0    nothing to mend
+  1    something has to be mended, or a warning has to be acknowledged
+  2    the input or the command line cannot be understood
+  130  interrupted
+  141  the reader of the output went away
+"""
 
 
-@app.callback()
-def options(
-    version: Annotated[  # noqa: FBT002
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-) -> None:
-    """Disaggregated prefill and decode on SageMaker HyperPod: check, plan, prove.
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line `arguments` and return the exit code."""
+    # Starting makes many objects and no garbage: the collector would only look for some.
+    gc.disable()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape instead of a traceback.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The interpreter flushes once more when it ends, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
 
-    Exit codes: 0 nothing to mend, 1 findings, 2 input that cannot be read.
-    """
+
+def _dispatch(arguments: Sequence[str]) -> Exit:
+    parser = _parser("dpd", _DESCRIPTION)
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name, (module, summary) in COMMANDS.items():
+        if name != wanted:
+            commands.add_parser(name, help=summary)
+            continue
+        command: Command = importlib.import_module(module).COMMAND
+        below = commands.add_parser(
+            name,
+            help=summary,
+            description=command.description,
+            epilog=_EXIT_CODES,
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(below)
+        below.set_defaults(run=command.run)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return Exit.UNREADABLE
+    parsed = parser.parse_args(arguments)
+    return Exit(parsed.run(parsed))
+
+
+def _parser(name: str, description: str) -> ArgumentParser:
+    return ArgumentParser(
+        prog=name, description=description, epilog=_EXIT_CODES, formatter_class=RawDescriptionHelpFormatter
+    )

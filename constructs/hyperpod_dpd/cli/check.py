@@ -1,76 +1,80 @@
 """`dpd check`: read a deployment, run every rule, say everything at once."""
 
 import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, paint, print_json
+from hyperpod_dpd.cli.output import Format, add_format, paint, print_json
 from hyperpod_dpd.rules.check import Report, check
 from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
 
-def check_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Deployment files.")],
-    output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
-) -> None:
-    """Check deployment files against every rule.
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="deployment file")
+    add_format(parser)
 
-    Findings go to standard error, a summary to standard output. With `--format json` everything goes to
-    standard output. Exit codes: 0 clean or warnings only, 1 errors found, 2 a file cannot be read.
 
-    Example: dpd check deployments/llama-3.3-70b-p5.yaml
-    """
-    results = [_result(path) for path in files]
-    if output is Format.JSON:
+def _run(arguments: Namespace) -> Exit:
+    results = [_result(path) for path in arguments.files]
+    if arguments.format == Format.JSON:
         print_json([result.as_dict() for result in results])
     else:
         for result in results:
             result.print_text()
-    raise typer.Exit(max(result.exit_code for result in results))
+    return max(result.exit_code for result in results)
+
+
+COMMAND = Command(
+    description="""\
+Check deployment files against every rule and report everything at once.
+
+Findings go to standard error, a summary of each file to standard output; with `--format json` everything goes
+to standard output. A warning counts until the file acknowledges it by rule id with a reason.
+
+example: dpd check deployments/llama-3.3-70b-p5.yaml""",
+    add_arguments=_add_arguments,
+    run=_run,
+)
 
 
 def locate(finding: Finding, file: DeploymentFile) -> Finding:
     """Return `finding` with the file and the line that its path was read from."""
     name, line = file.place(finding.problem.path)
-    return Finding(
-        rule=finding.rule, severity=finding.severity, problem=finding.problem, file=name, line=line
-    )
+    return replace(finding, file=name, line=line)
 
 
 class _Checked:
     def __init__(self, file: DeploymentFile, report: Report) -> None:
-        self._file = file
-        self._findings = [locate(finding, file) for finding in report.findings]
-        self._acknowledged = len(report.acknowledged)
-        self._errors = len(report.errors)
-        self.exit_code = Exit.FINDINGS if report.errors else Exit.OK
+        self._path = file.path
+        self._report = report
+        self._findings = sorted(
+            (locate(finding, file) for finding in report.findings),
+            key=lambda finding: (finding.file or "", finding.line or 0, finding.rule),
+        )
+        self._acknowledged = [locate(finding, file) for finding in report.acknowledged]
+        self.exit_code = Exit.OK if report.clean else Exit.FINDINGS
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "file": str(self._file.path),
+            "file": str(self._path),
             "readable": True,
             "findings": [finding.as_dict() for finding in self._findings],
-            "acknowledged": self._acknowledged,
+            "acknowledged": [finding.as_dict() for finding in self._acknowledged],
         }
 
     def print_text(self) -> None:
         for finding in self._findings:
-            severity = paint(finding.severity.value, finding.severity.value, sys.stderr)
-            message, _, fix = finding.message.partition(" help: ")
-            rule, _, rest = message.partition(" ")
-            help_word = paint("help:", "help", sys.stderr)
-            print(
-                f"{finding.location}: {severity}: {paint(rule, 'rule', sys.stderr)} {rest} {help_word} {fix}",
-                file=sys.stderr,
-            )
-        warnings = len(self._findings) - self._errors
-        print(
-            f"{self._file.path}: {self._errors} errors, {warnings} warnings, {self._acknowledged} acknowledged",
+            _print_finding(finding)
+        counts = (
+            _count(len(self._report.errors), "error"),
+            _count(len(self._report.warnings), "warning"),
+            f"{len(self._acknowledged)} acknowledged",
         )
+        print(f"{self._path}: {', '.join(counts)}", flush=True)
 
 
 class _Unreadable:
@@ -92,10 +96,8 @@ class _Unreadable:
 
     def print_text(self) -> None:
         for mistake in self._error.mistakes:
-            print(
-                str(mistake).replace(": error:", f": {paint('error', 'error', sys.stderr)}:", 1),
-                file=sys.stderr,
-            )
+            subject = f"`{mistake.path}`: " if mistake.path else ""
+            _print_line(mistake.location, "error", f"{subject}{mistake.message}")
 
 
 def _result(path: Path) -> _Checked | _Unreadable:
@@ -104,3 +106,19 @@ def _result(path: Path) -> _Checked | _Unreadable:
     except UnreadableDeploymentError as error:
         return _Unreadable(path, error)
     return _Checked(file, check(file.deployment))
+
+
+def _print_finding(finding: Finding) -> None:
+    message = finding.message.replace(finding.rule, paint(finding.rule, "rule", sys.stderr), 1)
+    _print_line(finding.location, finding.severity.value, message)
+
+
+def _print_line(location: str, severity: str, message: str) -> None:
+    says, separator, fix = message.partition(". help: ")
+    if separator:
+        says = f"{says}. {paint('help:', 'help', sys.stderr)} {fix}"
+    print(f"{location}: {paint(severity, severity, sys.stderr)}: {says}", file=sys.stderr)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,62 +1,77 @@
 """`dpd explain`: what a rule demands, why, and where that comes from."""
 
-import difflib
 import sys
-from typing import Annotated
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 
-import typer
-
+from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, paint, print_json
+from hyperpod_dpd.cli.output import Format, add_format, paint, print_json
+from hyperpod_dpd.rules.registry import Rule, rules
 
 
-def explain_command(
-    rule_id: Annotated[
-        str | None, typer.Argument(metavar="RULE-ID", help="Rule to explain; all when absent.")
-    ] = None,
-    output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TEXT,
-) -> None:
-    """Explain a rule, or list all of them.
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "rules", metavar="RULE-ID", nargs="*", help="rule to explain; all are listed when absent"
+    )
+    add_format(parser)
 
-    Example: dpd explain DPD-NET-003
-    """
-    from hyperpod_dpd.rules.registry import Rule, rules  # noqa: PLC0415
 
-    def as_dict(rule: Rule) -> dict[str, object]:
-        return {
-            "id": rule.id,
-            "severity": rule.severity.value,
-            "title": rule.title,
-            "why": rule.why,
-            "looks_at": rule.subject.value,
-            "sources": list(rule.sources),
-        }
-
+def _run(arguments: Namespace) -> Exit:
     known = rules()
-    if rule_id is None:
-        if output is Format.JSON:
-            print_json([as_dict(rule) for rule in known.values()])
-        else:
-            for rule in known.values():
-                print(f"{rule.id:<13} {rule.severity.value:<8} {rule.title}")
-        return
-    found = known.get(rule_id.upper())
-    if found is None:
-        close = difflib.get_close_matches(rule_id.upper(), known, n=3)
-        hint = (
-            f"did you mean {', '.join(f'`{name}`' for name in close)}?"
-            if close
-            else "`dpd explain` lists all rules"
-        )
-        print(
-            f"{paint('error', 'error', sys.stderr)}: unknown rule `{rule_id}`. help: {hint}", file=sys.stderr
-        )
-        raise typer.Exit(Exit.UNREADABLE)
-    if output is Format.JSON:
-        print_json(as_dict(found))
-        return
-    print(f"{paint(found.id, 'rule', sys.stdout)} ({found.severity.value}, looks at: {found.subject.value})")
-    print(f"  must hold: {found.title}")
-    print(f"  why: {found.why}")
-    for source in found.sources:
-        print(f"  source: {source}")
+    wanted = [name.upper() for name in arguments.rules]
+    unknown = [name for name in wanted if name not in known]
+    for name in unknown:
+        print(f"{paint('error', 'error', sys.stderr)}: {_unknown_rule(name, known)}", file=sys.stderr)
+    if unknown:
+        return Exit.UNREADABLE
+    chosen = [known[name] for name in wanted] or list(known.values())
+    if arguments.format == Format.JSON:
+        print_json([_as_dict(rule) for rule in chosen])
+    elif wanted:
+        print("\n\n".join(_as_text(rule) for rule in chosen))
+    else:
+        width = max(map(len, known))
+        for rule in chosen:
+            print(f"{rule.id:<{width}}  {rule.severity.value:<7}  {rule.title}")
+    return Exit.OK
+
+
+COMMAND = Command(
+    description="""\
+Say what a rule demands, why, what it looks at and where it comes from; without a rule id, list all rules.
+
+example: dpd explain DPD-NET-003""",
+    add_arguments=_add_arguments,
+    run=_run,
+)
+
+
+def _unknown_rule(name: str, known: Mapping[str, Rule]) -> str:
+    import difflib  # noqa: PLC0415 - only for a mistake
+
+    close = difflib.get_close_matches(name, known, n=3)
+    offered = ", ".join(f"`{candidate}`" for candidate in close)
+    hint = f"did you mean {offered}?" if close else "`dpd explain` lists all rules"
+    return f"unknown rule `{name}`. help: {hint}"
+
+
+def _as_text(rule: Rule) -> str:
+    lines = [
+        f"{paint(rule.id, 'rule', sys.stdout)} ({rule.severity.value}, looks at: {rule.subject.value})",
+        f"  must hold: {rule.title}",
+        f"  why: {rule.why}",
+        *(f"  source: {source}" for source in rule.sources),
+    ]
+    return "\n".join(lines)
+
+
+def _as_dict(rule: Rule) -> dict[str, object]:
+    return {
+        "id": rule.id,
+        "severity": rule.severity.value,
+        "title": rule.title,
+        "why": rule.why,
+        "looks_at": rule.subject.value,
+        "sources": list(rule.sources),
+    }

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from argparse import ArgumentParser
 from enum import StrEnum
 from typing import Any, TextIO
 
@@ -12,6 +13,16 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+def add_format(parser: ArgumentParser) -> None:
+    """Declare `--format`."""
+    parser.add_argument(
+        "--format",
+        choices=[each.value for each in Format],
+        default="text",
+        help="output format (default: text)",
+    )
 
 
 _COLOURS = {"error": "31", "warning": "33", "help": "36", "rule": "1"}

@@ -2,20 +2,26 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import yaml
 import yaml.constructor
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from hyperpod_dpd.spec.deployment import Deployment
+from hyperpod_dpd.spec.violation import adapter, violations
 
 MAX_FILE_BYTES = 1_000_000
 """A deployment file is a page of text; anything larger is a mistake or an attack."""
+
+MAX_DEPTH = 20
+"""Levels of nesting; the specification itself has six."""
+
+_PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,10 +35,14 @@ class Mistake:
     path: str
     message: str
 
+    @property
+    def location(self) -> str:
+        """`file:line`, or the file where no line is known."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
         subject = f"`{self.path}`: " if self.path else ""
-        return f"{where}: error: {subject}{self.message}"
+        return f"{self.location}: error: {subject}{self.message}"
 
 
 class UnreadableDeploymentError(ValueError):
@@ -54,10 +64,7 @@ class DeploymentFile:
 
     def place(self, path: str) -> tuple[str, int | None]:
         """Return file and line of `path`, or of the nearest part of it that the file has."""
-        for candidate in _ancestors(path):
-            if candidate in self.lines:
-                return self.lines[candidate]
-        return str(self.path), None
+        return _place(self.lines, path, self.path)
 
 
 def load(path: str | Path) -> DeploymentFile:
@@ -65,50 +72,102 @@ def load(path: str | Path) -> DeploymentFile:
 
     `platform` may be the name of another YAML file, relative to this one, that several deployments share.
 
+    Example:
+        >>> from hyperpod_dpd import check, load
+        >>> check(load("deployments/llama-3.3-70b-p5.yaml").deployment).errors
+        ()
+
     Raises:
         UnreadableDeploymentError: with every mistake at once: not a file, not text, not YAML, unknown keys,
             wrong types, missing values, values out of range.
     """
     path = Path(path)
-    data, lines = _read(path)
-    if isinstance(data.get("platform"), str):
-        shared = path.parent / data["platform"]
-        data["platform"], shared_lines = _read(shared)
-        lines |= {f"platform.{key}" if key else "platform": place for key, place in shared_lines.items()}
+    document = _read(path, empty="start from `deployments/llama-3.3-70b-p5.yaml`")
+    if isinstance(document.data.get("platform"), str):
+        _include_platform(document, path)
+    mistakes = list(document.mistakes)
     try:
-        deployment = _adapter().validate_json(json.dumps(data), strict=True)
+        # through JSON, because strict reading of Python objects would refuse lists and enum values
+        deployment = adapter().validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
-        raise UnreadableDeploymentError(list(_mistakes(error, path, lines))) from None
-    return DeploymentFile(deployment=deployment, path=path, lines=lines)
+        mistakes += _refused(error, document, path)
+    if mistakes:
+        raise UnreadableDeploymentError(
+            sorted(mistakes, key=lambda mistake: (mistake.file, mistake.line or 0))
+        )
+    return DeploymentFile(deployment=deployment, path=path, lines=document.lines)
 
 
-@cache
-def _adapter() -> TypeAdapter[Deployment]:
-    return TypeAdapter(Deployment)
+@dataclass(slots=True, kw_only=True)
+class _Document:
+    """Plain data of a file, with what is known about where it was written."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, tuple[str, int]] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    """How a value was written, by path, where its text says more than its value (`1.30`)."""
+    mistakes: list[Mistake] = field(default_factory=list)
+
+
+def _include_platform(document: _Document, path: Path) -> None:
+    name = document.data["platform"]
+    try:
+        shared = _read(path.parent / name, empty="write the keys of `platform` into it")
+    except UnreadableDeploymentError as error:
+        file, line = document.lines["platform"]
+        document.mistakes += [
+            Mistake(file=file, line=line, path="platform", message=f"names a file with a mistake: {mistake}")
+            for mistake in error.mistakes
+        ]
+        document.data.pop("platform")
+        return
+    document.data["platform"] = shared.data
+    document.mistakes += shared.mistakes
+    document.lines |= {f"platform.{key}": place for key, place in shared.lines.items()}
+    document.written |= {f"platform.{key}": text for key, text in shared.written.items()}
 
 
 def _refuse(path: Path, message: str, line: int | None = None) -> UnreadableDeploymentError:
     return UnreadableDeploymentError([Mistake(file=str(path), line=line, path="", message=message)])
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
-    text = _text(path)
+def _read(path: Path, *, empty: str) -> _Document:
+    root = _compose(path, _text(path))
+    if root is None:
+        raise _refuse(path, f"the file is empty. help: {empty}")
+    if not isinstance(root, yaml.MappingNode):
+        raise _refuse(path, "should be a mapping of keys to values", root.start_mark.line + 1)
+    reader = _Reader(path)
+    reader.read(root)
+    return reader.document
+
+
+def _compose(path: Path, text: str) -> yaml.Node | None:
     try:
-        root = yaml.compose(text, Loader=_Loader)
+        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise _refuse(path, f"not YAML: {error.problem or error.context}", line) from None
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        raise _refuse(path, _yaml_problem(error, text), line) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, text.find(chr(error.character))) + 1 if error.character else None
+        raise _refuse(
+            path, f"not text: it holds the control character 0x{error.character:02x}", line
+        ) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise _refuse(path, f"not YAML: {error}".splitlines()[0]) from None
-    if root is None:
-        raise _refuse(path, "the file is empty. help: start from `deployments/llama-3.3-70b-p5.yaml`")
-    if not isinstance(root, yaml.MappingNode):
-        raise _refuse(path, "a deployment is a mapping of keys to values", root.start_mark.line + 1)
-    reader = _Reader(path)
-    data = reader.mapping(root, "")
-    if reader.mistakes:
-        raise UnreadableDeploymentError(reader.mistakes)
-    return data, reader.lines
+    return root
+
+
+def _yaml_problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    problem = error.problem or error.context or "it cannot be read"
+    if "another document" in problem:
+        return "holds more than one YAML document. help: one file is one deployment; remove the `---`"
+    mark = error.problem_mark
+    lines = text.split("\n")
+    if mark and mark.line < len(lines) and "\t" in lines[mark.line][: mark.column + 1]:
+        return f"not YAML: {problem}. help: indent with spaces, not with tabs"
+    return f"not YAML: {problem}"
 
 
 def _text(path: Path) -> str:
@@ -116,11 +175,14 @@ def _text(path: Path) -> str:
         with path.open("rb") as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise _refuse(path, f"cannot be read: {error.strerror or error}") from None
+        reason = error.strerror or str(error)
+        raise _refuse(path, f"cannot be read: {reason[:1].lower()}{reason[1:]}") from None
+    except ValueError as error:  # a NUL in the name
+        raise _refuse(path, f"cannot be read: {error}") from None
     if len(raw) > MAX_FILE_BYTES:
         raise _refuse(path, f"larger than {MAX_FILE_BYTES:,} bytes; a deployment file is a page of text")
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _refuse(path, f"not UTF-8 text: byte {error.start} is 0x{raw[error.start]:02x}") from None
     if "\0" in text:
@@ -132,93 +194,96 @@ class _Reader:
     """Turns YAML nodes into plain data and remembers the line of every value."""
 
     def __init__(self, file: Path) -> None:
-        self.lines: dict[str, tuple[str, int]] = {}
-        self.mistakes: list[Mistake] = []
+        self.document = _Document()
         self._file = str(file)
         self._seen: set[int] = set()
         self._scalars = yaml.constructor.SafeConstructor()
 
-    def mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Any]:
+    def read(self, root: yaml.MappingNode) -> None:
+        """Fill `document` from the file's outermost mapping."""
+        value = self._value(root, "", depth=0)
+        if isinstance(value, dict):
+            self.document.data = value
+
+    def _value(self, node: yaml.Node, path: str, depth: int) -> Any:
+        if id(node) in self._seen:
+            # an alias turns a few lines into gigabytes, and a deployment needs none
+            return self._mistake(node, path, "YAML aliases are refused. help: write the value out")
+        self._seen.add(id(node))
+        if depth > MAX_DEPTH:
+            return self._mistake(node, path, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        if node.tag not in _PLAIN_TAGS:
+            return self._mistake(node, path, f"the YAML tag `{node.tag}` is refused. help: remove it")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        return [self._item(child, f"{path}[{index}]", depth) for index, child in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._mistake(key_node, path, "a key is a word, not a list or a mapping")
+                self._mistake(key_node, path, "a key should be a word, not a list or a mapping")
                 continue
             key = key_node.value
             below = f"{path}.{key}" if path else key
-            if key in data:
-                self._mistake(
-                    key_node, below, f"the key is given twice, first on line {self.lines[below][1]}"
-                )
-                continue
-            self.lines[below] = (self._file, key_node.start_mark.line + 1)
-            data[key] = self._value(value_node, below)
+            if _has_surrogates(key):
+                self._mistake(key_node, path, "a key holds half of a Unicode surrogate pair")
+            elif key in data:
+                first = self.document.lines[below][1]
+                self._mistake(key_node, below, f"the key is given twice, first on line {first}")
+            else:
+                self.document.lines[below] = (self._file, key_node.start_mark.line + 1)
+                data[key] = self._value(value_node, below, depth + 1)
         return data
 
-    def _value(self, node: yaml.Node, path: str) -> Any:
-        if id(node) in self._seen:
-            # an alias turns a few lines into gigabytes, and a deployment needs none
-            self._mistake(node, path, "YAML aliases are refused. help: write the value out")
-            return None
-        self._seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._item(child, f"{path}[{index}]") for index, child in enumerate(node.value)]
-        return self._scalar(node, path)
+    def _item(self, node: yaml.Node, path: str, depth: int) -> Any:
+        self.document.lines[path] = (self._file, node.start_mark.line + 1)
+        return self._value(node, path, depth + 1)
 
-    def _item(self, node: yaml.Node, path: str) -> Any:
-        self.lines[path] = (self._file, node.start_mark.line + 1)
-        return self._value(node, path)
-
-    def _scalar(self, node: yaml.Node, path: str) -> Any:
+    def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
         try:
             value = self._scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, KeyError) as error:
             reason = getattr(error, "problem", None) or str(error)
-            self._mistake(node, path, f"not a value: {reason}")
-            return None
+            return self._mistake(node, path, f"not a value: {reason}")
         if isinstance(value, float) and not math.isfinite(value):
-            self._mistake(node, path, f"`{node.value}` is not a finite number")
-            return None
-        return value if isinstance(value, str | int | float | bool | None) else str(node.value)
+            return self._mistake(node, path, f"`{node.value}` is not a finite number")
+        if isinstance(value, date):  # a `datetime` is one, too
+            value = node.value
+        if not isinstance(value, str | int | float | bool | None):
+            return self._mistake(node, path, f"the YAML tag `{node.tag}` is refused. help: remove it")
+        if isinstance(value, str) and _has_surrogates(value):
+            return self._mistake(node, path, "holds half of a Unicode surrogate pair")
+        if not isinstance(value, str):
+            self.document.written[path] = node.value
+        return value
 
     def _mistake(self, node: yaml.Node, path: str, message: str) -> None:
-        line = node.start_mark.line + 1
-        self.mistakes.append(Mistake(file=self._file, line=line, path=path, message=message))
+        self.document.mistakes.append(
+            Mistake(file=self._file, line=node.start_mark.line + 1, path=path, message=message)
+        )
 
 
-def _mistakes(error: ValidationError, path: Path, lines: dict[str, tuple[str, int]]) -> Iterator[Mistake]:
-    for detail in error.errors(include_url=False):
-        # pydantic puts the tag of a union into the location; the file has no such key
-        key = _location_in_file(detail["loc"], lines)
-        missing = detail["type"] == "missing"
-        nearest = next((part for part in _ancestors(key) if part in lines), "")
-        file, line = lines.get(nearest, (str(path), None))
-        yield Mistake(file=file, line=line, path=key, message=_message(detail, missing=missing))
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _location_in_file(location: Sequence[int | str], lines: dict[str, tuple[str, int]]) -> str:
-    key = ""
-    for position, part in enumerate(location):
-        below = f"{key}[{part}]" if isinstance(part, int) else f"{key}.{part}" if key else str(part)
-        last = position == len(location) - 1
-        if below in lines or last:
-            key = below
-    return key
+def _refused(error: ValidationError, document: _Document, path: Path) -> Iterator[Mistake]:
+    """Yield what the types refuse, without what only follows from a mistake already reported."""
+    reported = {mistake.path for mistake in document.mistakes}
+    for violation in violations(error, document.written):
+        if reported.isdisjoint(_ancestors(violation.path)):
+            file, line = _place(document.lines, violation.path, path)
+            yield Mistake(file=file, line=line, path=violation.path, message=violation.message)
 
 
-def _message(detail: Any, *, missing: bool) -> str:
-    kind = detail["type"]
-    if missing:
-        return "is missing"
-    if kind == "unexpected_keyword_argument":
-        return "unknown key. help: `dpd schema` lists the keys"
-    message = str(detail["msg"])
-    message = message[0].lower() + message[1:]
-    if kind in {"dataclass_type", "dict_type", "tuple_type"}:
-        return message
-    return f"{message}, given `{detail['input']}`"
+def _place(lines: dict[str, tuple[str, int]], path: str, file: Path) -> tuple[str, int | None]:
+    """Return file and line of `path`, or of the nearest part of it that the file has."""
+    known: Iterable[str] = (part for part in _ancestors(path) if part in lines)
+    nearest = next(iter(known), None)
+    return (str(file), None) if nearest is None else lines[nearest]
 
 
 def _ancestors(path: str) -> Iterator[str]:
