@@ -74,6 +74,9 @@ class Platform:
     scraping: Literal["collector", "prometheus-operator", "none"] = "collector"
     """Who reads metrics: an OpenTelemetry collector that writes to AMP, or a Prometheus operator."""
 
+    scraping_namespace: NonEmptyStr = "hyperpod-dpd-observability"
+    """Namespace in which the scraper's pods run; network policies let only them read metrics."""
+
     exporters: Literal["observability-addon", "manifests", "none"] = "observability-addon"
     """Where GPU and EFA metrics come from."""
 

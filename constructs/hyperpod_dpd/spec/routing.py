@@ -58,8 +58,11 @@ class Routing:
     load_balancer: LoadBalancer | None = None
     """Entrance from outside the cluster; absent: in-cluster Service only."""
 
-    cpu: Annotated[float, at.Ge(0.5)] = 4.0
-    """CPUs requested for the router."""
+    client_namespaces: tuple[NonEmptyStr, ...] = ()
+    """Namespaces whose pods may call the router; the deployment's own system namespace always may."""
+
+    cpu: Annotated[float, at.Ge(0.5)] = 2.0
+    """CPUs of the router. It runs beside the controllers, on nodes without GPUs."""
 
     memory_gib: PositiveInt = 8
     """Memory of the router in GiB."""

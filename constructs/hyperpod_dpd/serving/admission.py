@@ -1,0 +1,197 @@
+"""The exception that workers get from Pod Security, and nothing else of it."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from constructs import Construct
+
+from hyperpod_dpd.serving import names
+from hyperpod_dpd.serving.objects import api_object
+from hyperpod_dpd.spec import Deployment
+
+POD_IDENTITY_VOLUME: Final = "eks-pod-identity-token"
+"""Volume that EKS Pod Identity's webhook adds to pods of an associated ServiceAccount."""
+
+POD_IDENTITY_AUDIENCE: Final = "pods.eks.amazonaws.com"
+"""Audience of the token in it, which the API server does not accept as its own."""
+
+_DIGEST: Final = "@sha256:[0-9a-f]{64}$"
+
+_CONTAINERS: Final = (
+    "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """One CEL expression that must be true of a pod."""
+
+    expression: str
+    message: str
+    """What the pod's author reads when it is not."""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the entry of `spec.validations`."""
+        return {"expression": self.expression, "message": self.message, "reason": "Forbidden"}
+
+
+class WorkerAdmission(Construct):
+    """A ValidatingAdmissionPolicy over every pod of the workers' namespace.
+
+    It admits UID 0 with `IPC_LOCK` (the capability is inert for another user, NVIDIA/nvcf#1354) and refuses
+    what Pod Security would otherwise have refused, plus API tokens and images without a digest.
+    """
+
+    def __init__(
+        self, scope: Construct, identifier: str, *, deployment: Deployment, images: tuple[str, ...]
+    ) -> None:
+        """Create the policy and its binding.
+
+        Args:
+            scope: chart that takes the objects.
+            identifier: id of this construct in `scope`.
+            deployment: deployment whose workers are held.
+            images: images of its workers; one without a digest is admitted only literally.
+        """
+        super().__init__(scope, identifier)
+        name = names.workers_namespace(deployment)
+        labels = names.labels(deployment)
+        api_object(
+            self,
+            "policy",
+            api_version="admissionregistration.k8s.io/v1",
+            kind="ValidatingAdmissionPolicy",
+            name=name,
+            labels=labels,
+            spec={
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": [""],
+                            "apiVersions": ["v1"],
+                            "operations": ["CREATE", "UPDATE"],
+                            "resources": ["pods", "pods/ephemeralcontainers"],
+                        }
+                    ]
+                },
+                "variables": [{"name": "containers", "expression": _CONTAINERS}],
+                "validations": [rule.as_dict() for rule in validations(deployment, images)],
+            },
+        )
+        api_object(
+            self,
+            "binding",
+            api_version="admissionregistration.k8s.io/v1",
+            kind="ValidatingAdmissionPolicyBinding",
+            name=name,
+            labels=labels,
+            spec={
+                "policyName": name,
+                "validationActions": ["Deny", "Audit"],
+                "matchResources": {
+                    "namespaceSelector": {
+                        "matchLabels": {names.NAMESPACE_NAME_LABEL: names.workers_namespace(deployment)}
+                    }
+                },
+            },
+        )
+
+
+def validations(deployment: Deployment, images: tuple[str, ...]) -> tuple[Validation, ...]:
+    """Return what must hold for every pod of the workers' namespace."""
+    return (*_pod_validations(), *_container_validations(deployment), _image_validation(images))
+
+
+def _pod_validations() -> tuple[Validation, ...]:
+    return (
+        Validation(
+            expression=" && ".join(
+                f"!(has(object.spec.{field}) && object.spec.{field})"
+                for field in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+            ),
+            message="workers share no namespace with their node or between their containers",
+        ),
+        Validation(
+            expression=(
+                "has(object.spec.serviceAccountName) && "
+                f"object.spec.serviceAccountName == '{names.WORKER_SERVICE_ACCOUNT}' && "
+                "has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken"
+            ),
+            message=(
+                f"workers run as ServiceAccount `{names.WORKER_SERVICE_ACCOUNT}` without a token of the API server"
+            ),
+        ),
+        Validation(
+            expression=(
+                "!has(object.spec.volumes) || object.spec.volumes.all(v, has(v.emptyDir) || has(v.configMap) || "
+                f"has(v.persistentVolumeClaim) || (v.name == '{POD_IDENTITY_VOLUME}' && has(v.projected) && "
+                "v.projected.sources.all(s, has(s.serviceAccountToken) && has(s.serviceAccountToken.audience) && "
+                f"s.serviceAccountToken.audience == '{POD_IDENTITY_AUDIENCE}')))"
+            ),
+            message="workers mount emptyDir, ConfigMap and PersistentVolumeClaim only; never a path of the node",
+        ),
+        Validation(
+            expression="!has(object.spec.ephemeralContainers) || size(object.spec.ephemeralContainers) == 0",
+            message="no debug containers in workers: their memory holds prompts",
+        ),
+        Validation(
+            expression=(
+                "has(object.spec.securityContext) && has(object.spec.securityContext.seccompProfile) && "
+                "object.spec.securityContext.seccompProfile.type == 'RuntimeDefault' && "
+                "!has(object.spec.securityContext.sysctls) && "
+                "variables.containers.all(c, !has(c.securityContext.seccompProfile) || "
+                "c.securityContext.seccompProfile.type == 'RuntimeDefault')"
+            ),
+            message="workers run under seccomp profile RuntimeDefault and set no sysctls",
+        ),
+        Validation(
+            expression=(
+                "variables.containers.all(c, !has(c.ports) || "
+                "c.ports.all(p, !has(p.hostPort) || p.hostPort == 0))"
+            ),
+            message="workers take no port of their node",
+        ),
+    )
+
+
+def _container_validations(deployment: Deployment) -> tuple[Validation, ...]:
+    if deployment.serving.security.workers == "privileged":
+        return ()
+    return (
+        Validation(
+            expression=(
+                "variables.containers.all(c, has(c.securityContext) && "
+                "!(has(c.securityContext.privileged) && c.securityContext.privileged) && "
+                "has(c.securityContext.allowPrivilegeEscalation) && "
+                "!c.securityContext.allowPrivilegeEscalation && "
+                "(!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default'))"
+            ),
+            message="workers are not privileged and cannot become it",
+        ),
+        Validation(
+            expression=(
+                "variables.containers.all(c, has(c.securityContext) && has(c.securityContext.capabilities) && "
+                "has(c.securityContext.capabilities.drop) && 'ALL' in c.securityContext.capabilities.drop && "
+                "(!has(c.securityContext.capabilities.add) || "
+                "c.securityContext.capabilities.add.all(k, k == 'IPC_LOCK')))"
+            ),
+            message="workers drop ALL capabilities and add none but IPC_LOCK",
+        ),
+    )
+
+
+def _image_validation(images: tuple[str, ...]) -> Validation:
+    unpinned = tuple(image for image in images if not _pinned(image))
+    literal = "".join(f" || c.image == '{image}'" for image in unpinned)
+    return Validation(
+        expression=f"variables.containers.all(c, c.image.matches('{_DIGEST}'){literal})",
+        message="images of workers are pinned by digest"
+        + (f", or `{'`, `'.join(unpinned)}`" if unpinned else ""),
+    )
+
+
+def _pinned(image: str) -> bool:
+    # a binding is filled with a digest, see `bindings.Binding`
+    return re.search(_DIGEST, image) is not None or image.startswith("${dpd:")

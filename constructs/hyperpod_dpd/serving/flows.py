@@ -1,0 +1,200 @@
+"""Every connection that a deployment needs, each said once.
+
+NetworkPolicies are rendered from this list and nothing else is opened. EFA traffic is not IP traffic: no
+policy sees it, the EFA security group holds it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from hyperpod_dpd.serving import names
+from hyperpod_dpd.serving.names import Component
+from hyperpod_dpd.spec import Deployment, HuggingFaceSource, S3Source
+
+ANYWHERE: Final = "0.0.0.0/0"
+
+POD_IDENTITY_ADDRESS: Final = "169.254.170.23/32"
+"""Link-local address of the EKS Pod Identity agent on every node (EKS User Guide, pod-id-how-it-works)."""
+
+API_SERVER_ADDRESSES: Final = ("10.100.0.1/32", "172.20.0.1/32")
+"""First address of the two ranges from which EKS chooses the Service network (EKS API, serviceIpv4Cidr)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """A contiguous range of ports of one protocol, both ends included."""
+
+    first: int
+    last: int
+    protocol: Literal["TCP", "UDP"] = "TCP"
+
+    @classmethod
+    def one(cls, port: int, protocol: Literal["TCP", "UDP"] = "TCP") -> "Ports":
+        """Return the range of a single port."""
+        return cls(first=port, last=port, protocol=protocol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """Pods of this deployment: of one component, or all of one of its namespaces."""
+
+    namespace: str
+    component: Component | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignPods:
+    """Pods of a namespace that this deployment does not own."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels that the pods carry; empty: every pod of the namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Addresses outside the cluster, or of no pod."""
+
+    cidrs: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
+
+
+Peer = Pods | ForeignPods | Addresses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Connections that `source` opens to `destination`."""
+
+    name: str
+    source: Peer
+    destination: Peer
+    ports: tuple[Ports, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOff:
+    """Ports over which one role opens connections to the other to agree on a transfer."""
+
+    source: Component
+    destination: Component
+    ports: tuple[Ports, ...]
+
+
+def flows(
+    deployment: Deployment, workers: tuple[Component, ...], hand_offs: tuple[HandOff, ...]
+) -> tuple[Flow, ...]:
+    """Return every flow of a profile with `workers` and `hand_offs`, in the order in which they are rendered."""
+    return (
+        *_common(deployment),
+        *_model(deployment),
+        *_router(deployment),
+        *_workers(deployment, workers, hand_offs),
+        *_tracing(deployment),
+    )
+
+
+def _router_pods(deployment: Deployment) -> Pods:
+    return Pods(namespace=names.system_namespace(deployment), component=Component.ROUTER)
+
+
+def _worker_pods(deployment: Deployment, component: Component | None = None) -> Pods:
+    return Pods(namespace=names.workers_namespace(deployment), component=component)
+
+
+def _common(deployment: Deployment) -> Iterator[Flow]:
+    dns = ForeignPods(namespace="kube-system", labels=(("k8s-app", "kube-dns"),))
+    for namespace in (names.system_namespace(deployment), names.workers_namespace(deployment)):
+        yield Flow(
+            name="dns",
+            source=Pods(namespace=namespace),
+            destination=dns,
+            ports=(Ports.one(53, "UDP"), Ports.one(53)),
+        )
+
+
+def _model(deployment: Deployment) -> Iterator[Flow]:
+    source = deployment.model.source
+    if isinstance(source, S3Source):
+        yield Flow(
+            name="pod-identity",
+            source=_worker_pods(deployment),
+            destination=Addresses(cidrs=(POD_IDENTITY_ADDRESS,)),
+            ports=(Ports.one(80),),
+        )
+    if isinstance(source, S3Source | HuggingFaceSource):
+        # S3's addresses are public ones, also through a gateway endpoint; a policy cannot name a prefix list
+        yield Flow(
+            name="model",
+            source=_worker_pods(deployment),
+            destination=Addresses(cidrs=(ANYWHERE,), excluded=_vpc(deployment)),
+            ports=(Ports.one(443),),
+        )
+
+
+def _router(deployment: Deployment) -> Iterator[Flow]:
+    router = _router_pods(deployment)
+    endpoint = (Ports.one(names.ROUTER_PORT),)
+    clients: list[Peer] = [Pods(namespace=names.system_namespace(deployment))]
+    clients += [ForeignPods(namespace=namespace) for namespace in deployment.routing.client_namespaces]
+    if deployment.routing.load_balancer is not None:
+        # the load balancer's own interfaces: which subnets of the VPC they are in, only its controller knows
+        clients.append(Addresses(cidrs=(deployment.network.cidr,)))
+    for client in clients:
+        yield Flow(name="clients", source=client, destination=router, ports=endpoint)
+    if deployment.platform.scraping != "none":
+        yield Flow(name="metrics", source=_scraper(deployment), destination=router, ports=endpoint)
+    yield Flow(
+        name="api-server",
+        source=router,
+        destination=Addresses(cidrs=(*API_SERVER_ADDRESSES, deployment.network.cidr)),
+        ports=(Ports.one(443),),
+    )
+
+
+def _workers(
+    deployment: Deployment, workers: tuple[Component, ...], hand_offs: tuple[HandOff, ...]
+) -> Iterator[Flow]:
+    http = (Ports.one(names.WORKER_HTTP_PORT),)
+    for component in workers:
+        worker = _worker_pods(deployment, component)
+        yield Flow(name="requests", source=_router_pods(deployment), destination=worker, ports=http)
+        if deployment.platform.scraping != "none":
+            yield Flow(name="metrics", source=_scraper(deployment), destination=worker, ports=http)
+    for hand_off in hand_offs:
+        yield Flow(
+            name="hand-off",
+            source=_worker_pods(deployment, hand_off.source),
+            destination=_worker_pods(deployment, hand_off.destination),
+            ports=hand_off.ports,
+        )
+    if hand_offs and deployment.serving.transfer.type == "lmcache-pd":
+        yield Flow(
+            name="notifications",
+            source=_worker_pods(deployment, Component.PREFILL),
+            destination=_router_pods(deployment),
+            ports=(Ports.one(names.NOTIFICATION_PORT),),
+        )
+
+
+def _tracing(deployment: Deployment) -> Iterator[Flow]:
+    endpoint = deployment.routing.tracing_endpoint
+    if endpoint is None:
+        return
+    url = urlsplit(endpoint)
+    host = (url.hostname or "").removesuffix(".cluster.local").split(".")
+    port = url.port or (443 if url.scheme == "https" else 80)
+    in_cluster = len(host) == 3 and host[2] == "svc"
+    collector = ForeignPods(namespace=host[1]) if in_cluster else Addresses(cidrs=(ANYWHERE,))
+    for source in (_router_pods(deployment), _worker_pods(deployment)):
+        yield Flow(name="traces", source=source, destination=collector, ports=(Ports.one(port),))
+
+
+def _scraper(deployment: Deployment) -> ForeignPods:
+    return ForeignPods(namespace=deployment.platform.scraping_namespace)
+
+
+def _vpc(deployment: Deployment) -> tuple[str, ...]:
+    return (deployment.network.cidr, deployment.network.gpu_cidr)
