@@ -49,7 +49,9 @@ def engine_configuration(
         role=role,
         variant=variant if colocated else None,
         engine=facts.engine,
-        image=deployment.serving.engine.image or deployment.platform.images.worker or facts.engine.triple.image,
+        image=deployment.serving.engine.image
+        or deployment.platform.images.worker
+        or facts.engine.triple.image,
         command=LAUNCHER_COMMAND,
         arguments=("vllm", "serve", *arguments),
         kv_transfer_config=transfer,

@@ -22,9 +22,7 @@ SIDE_CHANNEL_PORT: Final = 5600
 
 def ports(deployment: Deployment, facts: ServingFacts, role: Role) -> tuple[PortRange, ...]:
     """Return the ports of a worker of `role`; a decoder's cover every epoch."""
-    http = PortRange(
-        name=WORKER_HTTP_PORT_NAME, first=WORKER_HTTP_PORT, peers=(Peer.ROUTER, Peer.SCRAPER)
-    )
+    http = PortRange(name=WORKER_HTTP_PORT_NAME, first=WORKER_HTTP_PORT, peers=(Peer.ROUTER, Peer.SCRAPER))
     if role is Role.COLOCATED:
         return (http,)
     if deployment.serving.transfer.type == "nixl":

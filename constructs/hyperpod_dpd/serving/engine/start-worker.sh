@@ -4,9 +4,11 @@
 # and the last argument, the served model name, gets an alias by which the router learns the number of the start.
 set -eu
 
-# files of the process before would be added to the counters of this one
-rm -rf "${PROMETHEUS_MULTIPROC_DIR:?}"
-mkdir -p "$PROMETHEUS_MULTIPROC_DIR"
+if [ -n "${PROMETHEUS_MULTIPROC_DIR:-}" ]; then
+    # files of the process before would be added to the counters of this one
+    rm -rf "$PROMETHEUS_MULTIPROC_DIR"
+    mkdir -p "$PROMETHEUS_MULTIPROC_DIR"
+fi
 
 if [ -z "${DPD_PORT_EPOCHS:-}" ]; then
     exec "$@"
