@@ -1,0 +1,1 @@
+"""LMCache's prefill-decode backend: chunk keys, buffers, wire messages, sender and receiver."""
