@@ -1,0 +1,277 @@
+"""The HTTP side: paths, admission, decision, and the answer by a transfer or directly."""
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from multidict import CIMultiDict
+
+from dpd_router.admission import Admission
+from dpd_router.config import Affinity, Settings
+from dpd_router.decision import Decider, Direct
+from dpd_router.eligibility import Reason
+from dpd_router.errors import ClientError
+from dpd_router.generation import Generation, Json, Kind, parse_body
+from dpd_router.health import EPOCH_ALIAS
+from dpd_router.logs import REQUEST_ID
+from dpd_router.metrics import CONTENT_TYPE, Metrics
+from dpd_router.passthrough import Passthrough, forwarded_headers
+from dpd_router.pool import Pool, Worker
+from dpd_router.tokens import affinity_prefix
+from dpd_router.tracing import Tracing
+from dpd_router.transfer.base import FallbackError, NotTakenError, Transfer
+from dpd_router.upstream import Upstream, UpstreamError
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_CLIENT_CLOSED: Final = 499
+
+
+class App:
+    """Handles requests."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        pool: Pool,
+        decider: Decider,
+        transfer: Transfer,
+        passthrough: Passthrough,
+        upstream: Upstream,
+        admission: Admission,
+        metrics: Metrics,
+        tracing: Tracing,
+    ) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._decider = decider
+        self._transfer = transfer
+        self._passthrough = passthrough
+        self._upstream = upstream
+        self._admission = admission
+        self._metrics = metrics
+        self._tracing = tracing
+        self._own: dict[str, Callable[[], web.Response]] = {
+            "/health": self._health,
+            "/ready": self._ready,
+            "/metrics": self._render_metrics,
+        }
+        posts = (*_KINDS, *settings.routing.passthrough_paths)
+        self._methods = dict.fromkeys(posts, "POST") | dict.fromkeys((*self._own, "/v1/models"), "GET")
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer any request."""
+        assert isinstance(request, web.Request)
+        path = request.path
+        method = self._methods.get(path)
+        if method is None:
+            # nothing else of a worker is reachable: adapters, profiling, sleep and the like are control routes
+            return self._refuse(ClientError(404, "not_found", "this path is not served"), "")
+        if request.method != method:
+            return self._refuse(ClientError(405, "method_not_allowed", f"use {method} here"), "")
+        own = self._own.get(path)
+        return own() if own is not None else await self._counted(request, path)
+
+    def _health(self) -> web.Response:
+        return web.Response(text="ok")
+
+    def _render_metrics(self) -> web.Response:
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    def _ready(self) -> web.Response:
+        if self._admission.closing:
+            return web.Response(status=503, text="shutting down")
+        if not self._pool.usable_decoders():
+            return web.Response(status=503, text="no decoder is up")
+        return web.Response(text="ok")
+
+    async def _counted(self, request: web.Request, path: str) -> web.StreamResponse:
+        """Answer a request of the API and count how it ended."""
+        request_id = _request_id(request)
+        REQUEST_ID.set(request_id)
+        start = time.perf_counter()
+        status = 500
+        try:
+            response = await self._admitted(request, path, request_id)
+            status = response.status
+        except ClientError as error:
+            status = error.status
+            response = self._refuse(error, request_id)
+        except (asyncio.CancelledError, ConnectionResetError):
+            status = _CLIENT_CLOSED
+            self._metrics.client_disconnects.inc()
+            raise
+        finally:
+            self._metrics.requests.labels(path, str(status)).inc()
+            if log.isEnabledFor(logging.INFO):
+                fields = {"path": path, "status": status, "seconds": round(time.perf_counter() - start, 4)}
+                log.info("request", extra={"fields": fields})
+        return response
+
+    def _refuse(self, error: ClientError, request_id: str) -> web.Response:
+        self._metrics.rejected.labels(error.code).inc()
+        headers = {"X-Request-Id": request_id} if request_id else {}
+        if error.retry_after_seconds is not None:
+            headers["Retry-After"] = str(error.retry_after_seconds)
+        if error.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return web.Response(
+            status=error.status, body=error.body(), content_type="application/json", headers=headers
+        )
+
+    async def _admitted(self, request: web.Request, path: str, request_id: str) -> web.StreamResponse:
+        self._admission.authenticate(request.headers.get("Authorization"))
+        if path == "/v1/models":
+            return await self._models()
+        with (
+            self._admission.request(),
+            self._tracing.request(path, request_id, request.headers) as trace_headers,
+        ):
+            body = _BodyReader(request, self._admission, self._settings.admission.max_body_bytes)
+            try:
+                raw = await body.read()
+                headers = CIMultiDict(
+                    forwarded_headers(request.headers, keep_authorization=self._admission.keeps_authorization)
+                )
+                headers["X-Request-Id"] = request_id
+                headers.update(trace_headers)
+                return await self._answer(request, path, request_id, raw, headers)
+            finally:
+                body.forget()
+
+    async def _answer(
+        self, request: web.Request, path: str, request_id: str, raw: bytes, headers: CIMultiDict[str]
+    ) -> web.StreamResponse:
+        start = time.perf_counter()
+        parsed = parse_body(raw)
+        kind = _KINDS.get(path)
+        if kind is None:
+            return await self._passthrough.serve(request, path, raw, headers)
+        generation = Generation(
+            kind=kind,
+            request_id=request_id,
+            body=parsed,
+            raw=raw,
+            headers=headers,
+            affinity_key=self._affinity_key(kind, parsed, headers),
+        )
+        decision = await self._decider.decide(generation)
+        if isinstance(decision, Direct):
+            reason = decision.reason
+            name = "direct"
+        else:
+            try:
+                response = await self._transfer.serve(request, generation, decision)
+            except NotTakenError as error:
+                reason, name = error.reason, "direct"
+            except FallbackError as error:
+                reason, name = error.reason, "fallback"
+            else:
+                self._decided("disaggregated", Reason.THRESHOLD)
+                return response
+        self._decided(name, reason)
+        return await self._passthrough.serve(
+            request,
+            path,
+            raw,
+            headers,
+            affinity_key=generation.affinity_key,
+            on_first_byte=lambda: self._metrics.ttft.labels(name).observe(time.perf_counter() - start),
+        )
+
+    def _decided(self, decision: str, reason: Reason) -> None:
+        self._metrics.decisions.labels(decision, reason).inc()
+        self._tracing.annotate(decision=decision, reason=reason)
+
+    def _affinity_key(self, kind: Kind, body: Json, headers: Mapping[str, str]) -> bytes | None:
+        routing = self._settings.routing
+        match routing.affinity:
+            case Affinity.SESSION:
+                session = headers.get(routing.session_header) or body.get("user")
+                return (
+                    session.encode("utf-8", "surrogatepass") if isinstance(session, str) and session else None
+                )
+            case Affinity.PREFIX:
+                return affinity_prefix(kind, body, routing.affinity_prefix_bytes)
+            case Affinity.NONE:
+                return None
+
+    async def _models(self) -> web.StreamResponse:
+        """Return the models of a decoder, without the name that only carries its port epoch."""
+        tried: list[Worker] = []
+        while (decoder := self._pool.decoder(exclude=tried)) is not None:
+            tried.append(decoder)
+            try:
+                answer = await self._upstream.get(
+                    decoder, "/v1/models", self._settings.health.health_timeout_seconds
+                )
+                listed = msgspec.json.decode(answer.body, type=dict[str, msgspec.Raw])
+                models = msgspec.json.decode(listed["data"], type=list[dict[str, msgspec.Raw]])
+            except (UpstreamError, msgspec.DecodeError, msgspec.ValidationError, KeyError):
+                continue
+            listed["data"] = msgspec.Raw(
+                msgspec.json.encode([model for model in models if not _is_epoch_alias(model)])
+            )
+            return web.Response(body=msgspec.json.encode(listed), content_type="application/json")
+        raise ClientError(
+            503,
+            "no_decoder",
+            "no decode worker is up",
+            retry_after_seconds=self._settings.admission.retry_after_seconds,
+        )
+
+
+class _BodyReader:
+    """Reads a body within the limits and counts its bytes while the request is in flight."""
+
+    def __init__(self, request: web.Request, admission: Admission, limit_bytes: int) -> None:
+        self._request = request
+        self._admission = admission
+        self._limit_bytes = limit_bytes
+        self._counted = 0
+
+    async def read(self) -> bytes:
+        """Return the body.
+
+        Raises:
+            ClientError: it is too large, or too much is in flight.
+        """
+        announced = self._request.content_length
+        if announced is not None and announced > self._limit_bytes:
+            raise self._too_large()
+        pieces = []
+        async for piece in self._request.content.iter_any():
+            self._admission.take(len(piece))
+            self._counted += len(piece)
+            if self._counted > self._limit_bytes:
+                raise self._too_large()
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _too_large(self) -> ClientError:
+        return ClientError(413, "body_too_large", f"a body may have {self._limit_bytes} bytes")
+
+    def forget(self) -> None:
+        """Stop to count."""
+        self._admission.give_back(self._counted)
+        self._counted = 0
+
+
+def _request_id(request: web.Request) -> str:
+    """Return the client's id where it is a plain word, else a new one."""
+    given = request.headers.get("X-Request-Id", "")
+    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
+
+
+def _is_epoch_alias(model: dict[str, msgspec.Raw]) -> bool:
+    name = msgspec.json.decode(model.get("id", msgspec.Raw(b'""')))
+    return isinstance(name, str) and EPOCH_ALIAS.fullmatch(name) is not None

@@ -1,0 +1,42 @@
+"""The command `dpd-router`."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+
+import uvloop
+import zmq
+
+from dpd_router import logs
+from dpd_router.config import ConfigError, Settings, load
+from dpd_router.router import Router
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the router until SIGTERM or SIGINT; exit 2 for wrong settings, 1 for a port in use or hand-offs left."""
+    try:
+        settings = load(sys.argv[1:] if arguments is None else arguments)
+        logs.configure(settings.telemetry.log_level)
+        code = uvloop.run(_run(settings))
+    except ConfigError as error:
+        sys.stderr.write("".join(f"dpd-router: {problem}\n" for problem in error.problems))
+        sys.exit(2)
+    sys.exit(code)
+
+
+async def _run(settings: Settings) -> int:
+    router = Router(settings)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await router.start()
+    except (OSError, zmq.ZMQError) as error:
+        sys.stderr.write(
+            f"dpd-router: a socket cannot be opened: {error}. help: see `--port`, `--notification-port`\n"
+        )
+        return 1
+    await stop.wait()
+    return 1 if await router.stop() else 0

@@ -1,0 +1,360 @@
+"""Owns every hand-off until its chunks are free again, whatever happens to the request.
+
+A hand-off that was prefilled and is never decoded occupies the decoder's buffer for ever; five of
+them with 4,096 tokens fill 1 GiB. So a hand-off that its request leaves is drained here: the decoder
+gets a one-token request that takes the cache, and the answer is thrown away.
+"""
+
+import asyncio
+import contextlib
+import enum
+import logging
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dpd_router.books import Books, chunks_of
+from dpd_router.config import Buffers, Timeouts
+from dpd_router.generation import Json
+from dpd_router.handoff import Handoff, State, new_id
+from dpd_router.metrics import Metrics
+from dpd_router.notifications import Notifications
+from dpd_router.pairs import Pairs
+from dpd_router.pool import Pool, Worker
+from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
+
+log = logging.getLogger(__name__)
+
+_FIRST_RETRY_SECONDS: Final = 0.5
+
+
+class Hit(enum.StrEnum):
+    """What a decoder says about the cache that a hand-off brought."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    MISS = "miss"
+    UNREPORTED = "unreported"
+
+
+class Details(msgspec.Struct):
+    """Part of a worker's usage."""
+
+    cached_tokens: int | None = None
+
+
+class Usage(msgspec.Struct):
+    """Usage as a worker reports it."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: Details | None = None
+
+
+def judge_hit(usage: Usage | None, expected_tokens: int) -> tuple[Hit, int]:
+    """Return the verdict and the cached tokens that a decoder reports for a hand-off."""
+    details = None if usage is None else usage.prompt_tokens_details
+    if details is None or details.cached_tokens is None:
+        return Hit.UNREPORTED, 0
+    cached = details.cached_tokens
+    if cached >= expected_tokens:
+        return Hit.FULL, cached
+    return (Hit.PARTIAL if cached > 0 else Hit.MISS), cached
+
+
+class _DrainAnswer(msgspec.Struct):
+    usage: Usage | None = None
+
+
+_decode_drain = msgspec.json.Decoder(_DrainAnswer).decode
+
+
+class Custodian:
+    """Creates hand-offs, settles them, drains the ones that are left."""
+
+    def __init__(
+        self,
+        *,
+        books: Books,
+        notifications: Notifications,
+        upstream: Upstream,
+        pool: Pool,
+        pairs: Pairs,
+        metrics: Metrics,
+        buffers: Buffers,
+        timeouts: Timeouts,
+    ) -> None:
+        self._books = books
+        self._notifications = notifications
+        self._upstream = upstream
+        self._pool = pool
+        self._pairs = pairs
+        self._metrics = metrics
+        self._buffers = buffers
+        self._timeouts = timeouts
+        self._open: dict[str, Handoff] = {}
+        self._consuming: dict[str, asyncio.Task[Any]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def open_handoffs(self) -> int:
+        """Number of hand-offs that are not settled."""
+        return len(self._open)
+
+    # the way of a hand-off that goes well
+
+    def reserve(
+        self, model: str | None, ids: Sequence[int], prefiller: Worker, decoder: Worker
+    ) -> Handoff | None:
+        """Reserve room for a prompt; None where there is none now."""
+        handoff_id = new_id()
+        chunks = chunks_of(len(ids), self._buffers.chunk_tokens)
+        if not self._books.reserve(handoff_id, decoder.key, chunks):
+            return None
+        handoff = Handoff(
+            id=handoff_id,
+            model=model,
+            prefiller=prefiller,
+            decoder=decoder,
+            decoder_incarnation=decoder.incarnation,
+            ids=ids,
+            chunks=chunks,
+            notified=self._notifications.expect(handoff_id, self._buffers.tensor_parallel),
+            settled=asyncio.Event(),
+        )
+        self._open[handoff_id] = handoff
+        self._metrics.handoffs_open.set(len(self._open))
+        self._pairs.trial(prefiller, decoder)
+        return handoff
+
+    def start(self, handoff: Handoff, prefill: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run the prefill as a task that a client's departure does not end.
+
+        An aborted prefill may leave chunks that were already written, and LMCache 0.5.3 looks for
+        them under the engine's id of the request instead of the hand-off's, so it frees none.
+        """
+        handoff.advance(State.PREFILLING)
+        return self._spawn(prefill, f"prefill {handoff.id}")
+
+    def landed(self, handoff: Handoff) -> bool:
+        """Record that every rank has written; False where the decoder is gone meanwhile."""
+        if not handoff.open:
+            return False
+        handoff.advance(State.LANDED)
+        self._pairs.succeeded(handoff.prefiller, handoff.decoder)
+        return True
+
+    def consume(self, handoff: Handoff, attempt: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run the request that takes the cache as a task that a client's departure does not end.
+
+        The attempt calls `consumed` once the decoder has answered with a token.
+        """
+        task = self._spawn(attempt, f"consume {handoff.id}")
+        self._consuming[handoff.id] = task
+        return task
+
+    def consumed(self, handoff: Handoff) -> None:
+        """Record that the decoder has taken the cache."""
+        if handoff.open:
+            self._settle(handoff, State.CONSUMED)
+
+    def checked(self, handoff: Handoff, usage: Usage | None) -> Hit:
+        """Judge how much of the cache a decoder has used; less than all is a failed hand-off."""
+        hit, cached = judge_hit(usage, len(handoff.ids))
+        self._metrics.hits.labels(hit).inc()
+        if hit in {Hit.MISS, Hit.PARTIAL}:
+            self.report_failure(handoff, "cache_" + hit)
+            left = handoff.chunks - chunks_of(cached, self._buffers.chunk_tokens)
+            self._books.suspect(handoff.decoder.key, handoff.decoder_incarnation, left)
+            log.error(
+                "decoder computed a prompt that was handed over",
+                extra={"fields": {**_names(handoff), "tokens": len(handoff.ids), "cached_tokens": cached}},
+            )
+        return hit
+
+    def report_failure(self, handoff: Handoff, reason: str, *, pair: bool = True) -> None:
+        """Count a hand-off that did not serve its request."""
+        self._metrics.handoff_failures.labels(reason).inc()
+        if pair and handoff.decoder.incarnation == handoff.decoder_incarnation:
+            self._pairs.failed(handoff.prefiller, handoff.decoder)
+
+    # the other ways
+
+    def release(self, handoff: Handoff) -> None:
+        """Settle a hand-off of which nothing can have reached the decoder."""
+        if handoff.open:
+            self._settle(handoff, State.RELEASED)
+
+    def decoder_gone(self, decoder: Worker) -> None:
+        """Write off what earlier processes of a decoder held: their buffers are gone with them."""
+        for handoff in list(self._open.values()):
+            if handoff.decoder is decoder and handoff.decoder_incarnation != decoder.incarnation:
+                self._settle(handoff, State.RELEASED if handoff.state is State.RESERVED else State.LOST)
+
+    def leave(self, handoff: Handoff, prefill: asyncio.Task[Any] | None = None) -> None:
+        """Take over a hand-off that its request is done with; nothing to do if it is settled."""
+        if not handoff.open:
+            return
+        if handoff.state is State.RESERVED:
+            self.release(handoff)
+            return
+        self._spawn(self._take_over(handoff, prefill), f"custody {handoff.id}")
+
+    async def _take_over(self, handoff: Handoff, prefill: asyncio.Task[Any] | None) -> None:
+        consuming = self._consuming.get(handoff.id)
+        if consuming is not None:
+            await _ended(consuming)
+        if handoff.state is State.PREFILLING:
+            await self._await_prefill(handoff, prefill)
+        if handoff.open:
+            await self._drain(handoff)
+
+    async def _await_prefill(self, handoff: Handoff, prefill: asyncio.Task[Any] | None) -> None:
+        """Wait until nothing can still be written, as far as the router can know."""
+        if prefill is not None:
+            await _ended(prefill)
+            error = None if prefill.cancelled() else prefill.exception()
+            if isinstance(error, UpstreamError) and (error.unsent or error.rejected):
+                self.release(handoff)
+                return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._timeouts.drain_grace_seconds):
+                await _first_of(handoff.notified.wait(), handoff.settled.wait())
+        if handoff.open and handoff.notified.is_set():
+            handoff.advance(State.LANDED)
+
+    async def _drain(self, handoff: Handoff) -> None:
+        pause_seconds = _FIRST_RETRY_SECONDS
+        for attempt in range(self._timeouts.drain_attempts):
+            if attempt:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_seconds):
+                        await handoff.settled.wait()
+                pause_seconds *= 4
+            if not handoff.open:
+                return
+            try:
+                usage = await self._drain_once(handoff)
+            except UpstreamError as error:
+                self._metrics.upstream_errors.labels(handoff.decoder.role, error.kind).inc()
+                if error.kind == "refused":
+                    self._pool.refused(handoff.decoder)
+                continue
+            self._drained(handoff, usage)
+            return
+        if handoff.open:
+            self._metrics.drains.labels("failed").inc()
+            log.error("hand-off could not be drained", extra={"fields": _names(handoff)})
+            self._settle(handoff, State.LOST, leaked_chunks=handoff.chunks)
+
+    async def _drain_once(self, handoff: Handoff) -> Usage | None:
+        body: Json = {
+            "prompt": handoff.consuming_prompt,
+            "max_tokens": 1,
+            "temperature": 0,
+            "stream": False,
+            "kv_transfer_params": handoff.tag,
+        }
+        if handoff.model is not None:
+            body["model"] = handoff.model
+        headers = {**JSON_HEADERS, "X-Request-Id": f"drain-{handoff.id}"}
+        with self._pool.busy(handoff.decoder):
+            answer = await self._upstream.post(
+                handoff.decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
+            )
+        try:
+            return _decode_drain(answer).usage
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise UpstreamError("malformed") from error
+
+    def _drained(self, handoff: Handoff, usage: Usage | None) -> None:
+        if not handoff.open:
+            return
+        hit, cached = judge_hit(usage, len(handoff.ids))
+        self._metrics.drains.labels("empty" if hit is Hit.MISS else "hit").inc()
+        log.info(
+            "hand-off drained", extra={"fields": {**_names(handoff), "cached_tokens": cached, "hit": hit}}
+        )
+        if handoff.state is State.LANDED and hit in {Hit.MISS, Hit.PARTIAL}:
+            # it was written and did not match: what is left cannot be freed by any request
+            left = handoff.chunks - chunks_of(cached, self._buffers.chunk_tokens)
+            self._settle(handoff, State.LOST, leaked_chunks=left)
+        else:
+            self._settle(handoff, State.DRAINED)
+
+    def _settle(self, handoff: Handoff, state: State, *, leaked_chunks: int = 0) -> None:
+        handoff.advance(state)
+        self._books.settle(handoff.id, leaked_chunks=leaked_chunks)
+        self._notifications.forget(handoff.id)
+        self._open.pop(handoff.id)
+        self._consuming.pop(handoff.id, None)
+        self._metrics.handoffs.labels(state).inc()
+        self._metrics.handoffs_open.set(len(self._open))
+        if state is State.LOST:
+            log.warning(
+                "hand-off lost", extra={"fields": {**_names(handoff), "leaked_chunks": leaked_chunks}}
+            )
+
+    # tasks
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if (
+            not task.cancelled()
+            and (error := task.exception()) is not None
+            and not isinstance(error, UpstreamError)
+        ):
+            log.error(
+                "task failed", extra={"fields": {"task": task.get_name(), "error": type(error).__name__}}
+            )
+
+    async def settle_all(self, timeout_seconds: float) -> int:
+        """Wait until every hand-off is settled; return how many are not in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while self._tasks or self._open:
+                    if self._tasks:
+                        await asyncio.wait(set(self._tasks))
+                    else:
+                        await next(iter(self._open.values())).settled.wait()
+        left = len(self._open)
+        if left:
+            log.error("hand-offs left behind at shutdown", extra={"fields": {"handoffs": left}})
+        return left
+
+    async def stop(self) -> None:
+        """End every task."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _names(handoff: Handoff) -> dict[str, object]:
+    return {
+        "handoff": handoff.id,
+        "prefiller": handoff.prefiller.key,
+        "decoder": handoff.decoder.key,
+        "chunks": handoff.chunks,
+    }
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    """Wait for a task without taking its result or passing on a cancellation."""
+    await asyncio.wait({task})
+
+
+async def _first_of(*waits: Awaitable[Any]) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

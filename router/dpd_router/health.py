@@ -1,0 +1,112 @@
+"""Checks of every worker: alive, which models, which port epoch."""
+
+import asyncio
+import logging
+import re
+from typing import Final
+
+import msgspec
+
+from dpd_router.config import HealthPolicy
+from dpd_router.pool import Pool, Worker
+from dpd_router.upstream import Upstream, UpstreamError
+
+log = logging.getLogger(__name__)
+
+# a decoder announces the ports of its process by a second served model name, e.g. `dpd-epoch-3`
+EPOCH_ALIAS: Final = re.compile(r"dpd-epoch-(\d{1,9})")
+
+
+class _Model(msgspec.Struct):
+    id: str
+    max_model_len: int | None = None
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
+
+
+_decode_models = msgspec.json.Decoder(_Models).decode
+
+
+def read_models(body: bytes) -> tuple[dict[str, int], int]:
+    """Return context length by model name and the port epoch (0 where none is announced).
+
+    Raises:
+        msgspec.DecodeError: the body is not a list of models.
+    """
+    models: dict[str, int] = {}
+    epoch = 0
+    for model in _decode_models(body).data:
+        if alias := EPOCH_ALIAS.fullmatch(model.id):
+            epoch = int(alias.group(1))
+        else:
+            models[model.id] = model.max_model_len or 0
+    return models, epoch
+
+
+class HealthMonitor:
+    """Runs one task per worker."""
+
+    def __init__(self, pool: Pool, upstream: Upstream, policy: HealthPolicy) -> None:
+        self._pool = pool
+        self._upstream = upstream
+        self._policy = policy
+        self._tasks: dict[Worker, asyncio.Task[None]] = {}
+        self._hurry: dict[Worker, asyncio.Event] = {}
+        pool.on_added.append(self._watch)
+        pool.on_removed.append(self._unwatch)
+
+    def _watch(self, worker: Worker) -> None:
+        self._hurry[worker] = asyncio.Event()
+        self._tasks[worker] = asyncio.create_task(self._run(worker), name=f"health {worker.key}")
+
+    def _unwatch(self, worker: Worker) -> None:
+        self._hurry.pop(worker, None)
+        if (task := self._tasks.pop(worker, None)) is not None:
+            task.cancel()
+
+    def check_now(self, worker: Worker) -> None:
+        """Check a worker at once, because a request met trouble."""
+        if (event := self._hurry.get(worker)) is not None:
+            event.set()
+
+    async def _run(self, worker: Worker) -> None:
+        event = self._hurry[worker]
+        while True:
+            await self.check(worker)
+            event.clear()
+            try:
+                async with asyncio.timeout(self._policy.health_interval_seconds):
+                    await event.wait()
+            except TimeoutError:
+                continue
+
+    async def check(self, worker: Worker) -> None:
+        """Check a worker once and record the result."""
+        limit = self._policy.health_timeout_seconds
+        try:
+            health = await self._upstream.get(worker, "/health", limit)
+            if health.status != 200:
+                self._pool.failed(worker, f"health {health.status}")
+                return
+            models = await self._upstream.get(worker, "/v1/models", limit)
+            if models.status != 200:
+                self._pool.failed(worker, f"models {models.status}")
+                return
+            self._pool.passed(worker, *read_models(models.body))
+        except UpstreamError as error:
+            if error.kind == "refused":
+                self._pool.refused(worker)
+            else:
+                self._pool.failed(worker, error.kind)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            self._pool.failed(worker, "models malformed")
+
+    async def stop(self) -> None:
+        """End every check."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()

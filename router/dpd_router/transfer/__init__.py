@@ -1,0 +1,1 @@
+"""Ways to bring a KV cache from prefiller to decoder."""

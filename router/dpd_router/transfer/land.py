@@ -1,0 +1,219 @@
+"""Strategy `land`: the decoder takes the cache with a one-token request, then serves the request unchanged."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from dpd_router import sse
+from dpd_router.config import Settings
+from dpd_router.custodian import Custodian, Hit, Usage
+from dpd_router.decision import Disaggregate
+from dpd_router.eligibility import Reason
+from dpd_router.errors import error_body
+from dpd_router.generation import Generation, Json, encode_json
+from dpd_router.handoff import Handoff
+from dpd_router.health import HealthMonitor
+from dpd_router.metrics import Metrics
+from dpd_router.passthrough import HOP_BY_HOP
+from dpd_router.pool import Pool
+from dpd_router.transfer.base import FallbackError, Transfer
+from dpd_router.transfer.lane import Lane, salt_for, trace_headers
+from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError, chunks
+
+
+class _Answer(msgspec.Struct):
+    choices: list[msgspec.Raw] = []
+    usage: Usage | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+# vLLM computes at most the last block of a cached prompt; blocks have 16 tokens, up to 128 with some backends
+LARGEST_BLOCK_TOKENS = 128
+_USAGE_MARK = b'"usage"'
+
+
+class LandTransfer(Transfer):
+    """Keeps vLLM's exact semantics for every text request, for one more decoder step."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        lane: Lane,
+        custodian: Custodian,
+        pool: Pool,
+        upstream: Upstream,
+        health: HealthMonitor,
+        metrics: Metrics,
+    ) -> None:
+        self._timeouts = settings.timeouts
+        self._lane = lane
+        self._custodian = custodian
+        self._pool = pool
+        self._upstream = upstream
+        self._health = health
+        self._metrics = metrics
+
+    async def serve(
+        self, request: web.Request, generation: Generation, decision: Disaggregate
+    ) -> web.StreamResponse:
+        """Answer a request; see `Transfer.serve`."""
+        shipment = await self._lane.ship(generation, decision, {"temperature": 0, "min_tokens": 0})
+        handoff = shipment.handoff
+        try:
+            await self._lane.await_landing(shipment)
+            salt = salt_for(handoff, generation)
+            task = self._custodian.consume(handoff, self._land(generation, handoff, salt))
+            try:
+                hit = await asyncio.shield(task)
+            except UpstreamError as error:
+                raise FallbackError(Reason.LANDING_FAILED) from error
+            if hit in {Hit.MISS, Hit.PARTIAL}:
+                raise FallbackError(Reason.LANDING_FAILED)
+            return await self._serve_landed(request, generation, handoff, salt)
+        finally:
+            self._custodian.leave(handoff, shipment.prefill)
+
+    async def _land(self, generation: Generation, handoff: Handoff, salt: str) -> Hit:
+        body: Json = {
+            "prompt": handoff.consuming_prompt,
+            "max_tokens": 1,
+            "temperature": 0,
+            "stream": False,
+            "cache_salt": salt,
+            "kv_transfer_params": handoff.tag,
+        }
+        if generation.model is not None:
+            body["model"] = generation.model
+        headers = {**JSON_HEADERS, **trace_headers(generation), "X-Request-Id": f"land-{handoff.id}"}
+        decoder = handoff.decoder
+        try:
+            with self._pool.busy(decoder):
+                answer = await self._upstream.post(
+                    decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
+                )
+            usage = _decode(answer).usage
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            self._failed(handoff, UpstreamError("malformed"))
+            raise UpstreamError("malformed") from error
+        except UpstreamError as error:
+            self._failed(handoff, error)
+            raise
+        self._custodian.consumed(handoff)
+        return self._custodian.checked(handoff, usage)
+
+    def _failed(self, handoff: Handoff, error: UpstreamError) -> None:
+        decoder = handoff.decoder
+        self._custodian.report_failure(handoff, Reason.LANDING_FAILED, pair=False)
+        self._metrics.upstream_errors.labels(decoder.role, error.kind).inc()
+        if error.kind == "refused":
+            self._pool.refused(decoder)
+        if not error.rejected:
+            self._health.check_now(decoder)
+
+    async def _serve_landed(
+        self, request: web.Request, generation: Generation, handoff: Handoff, salt: str
+    ) -> web.StreamResponse:
+        body = {**generation.body, "cache_salt": salt}
+        if generation.stream:
+            options = generation.body.get("stream_options")
+            body["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+        with self._pool.busy(handoff.decoder):
+            try:
+                upstream = await self._upstream.open(
+                    handoff.decoder, generation.kind, encode_json(body), generation.headers
+                )
+            except UpstreamError as error:
+                self._failed(handoff, error)
+                raise FallbackError(Reason.DECODE_FAILED) from error
+            try:
+                if generation.stream and upstream.status == 200:
+                    return await self._stream(request, generation, handoff, upstream)
+                return await self._whole(request, handoff, upstream)
+            finally:
+                upstream.release() if upstream.content.at_eof() else upstream.close()
+
+    async def _whole(
+        self, request: web.Request, handoff: Handoff, upstream: aiohttp.ClientResponse
+    ) -> web.StreamResponse:
+        body = bytearray()
+        try:
+            async for data in chunks(upstream, self._timeouts.idle_timeout_seconds):
+                body += data
+        except UpstreamError as error:
+            self._failed(handoff, error)
+            raise FallbackError(Reason.DECODE_FAILED) from error
+        if upstream.status >= 500:
+            self._failed(handoff, UpstreamError("status", upstream.status))
+            raise FallbackError(Reason.DECODE_FAILED)
+        if upstream.status == 200:
+            self._check(handoff, bytes(body))
+        response = web.Response(status=upstream.status, body=bytes(body), headers=_headers(upstream))
+        await response.prepare(request)
+        await response.write_eof()
+        return response
+
+    async def _stream(
+        self, request: web.Request, generation: Generation, handoff: Handoff, upstream: aiohttp.ClientResponse
+    ) -> web.StreamResponse:
+        keep_usage = generation.stream_option("include_usage")
+        events = self._events(handoff, upstream, keep_usage=keep_usage)
+        try:
+            first = await anext(events, None)
+        except UpstreamError as error:
+            self._failed(handoff, error)
+            raise FallbackError(Reason.DECODE_FAILED) from error
+        response = web.StreamResponse(headers=_headers(upstream))
+        await response.prepare(request)
+        if first is not None:
+            await response.write(first)
+        try:
+            async for event in events:
+                await response.write(event)
+        except UpstreamError as error:
+            self._failed(handoff, error)
+            lost = error_body(502, "decoder_lost", "the decoder ended before its answer did")
+            await response.write(b"data: " + lost + b"\n\n" + sse.DONE_EVENT)
+        await response.write_eof()
+        return response
+
+    async def _events(
+        self, handoff: Handoff, upstream: aiohttp.ClientResponse, *, keep_usage: bool
+    ) -> AsyncIterator[bytes]:
+        """Yield complete events, without the usage that the client did not ask for."""
+        splitter = sse.EventSplitter()
+        async for data in chunks(upstream, self._timeouts.idle_timeout_seconds):
+            shown = bytearray()
+            done = False
+            for event in splitter.feed(data):
+                if _USAGE_MARK in event and self._check(handoff, event) and not keep_usage:
+                    continue
+                shown += b"data: " + event + b"\n\n"
+                done = done or event == sse.DONE
+            if shown:
+                yield bytes(shown)
+            if done:
+                return
+        raise UpstreamError("broken")
+
+    def _check(self, handoff: Handoff, answer: bytes) -> bool:
+        """Check the cached tokens of an answer; return whether it is a stream's final usage."""
+        try:
+            parsed = _decode(answer)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return False
+        if parsed.usage is None or parsed.usage.prompt_tokens_details is None:
+            return not parsed.choices
+        cached = parsed.usage.prompt_tokens_details.cached_tokens
+        # blocks can be evicted between the two steps; at most one block is computed otherwise
+        if cached is not None and cached < len(handoff.ids) - LARGEST_BLOCK_TOKENS:
+            self._custodian.report_failure(handoff, "cache_evicted", pair=False)
+        return not parsed.choices
+
+
+def _headers(upstream: aiohttp.ClientResponse) -> list[tuple[str, str]]:
+    dropped = HOP_BY_HOP | {"date", "server", "content-length"}
+    return [(name, value) for name, value in upstream.headers.items() if name.lower() not in dropped]

@@ -1,0 +1,306 @@
+"""The first half of every `lmcache-pd` hand-off: room, prefill, notifications."""
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import time
+from collections.abc import Container
+from typing import Any
+
+import msgspec
+
+from dpd_router.books import Books, chunks_of
+from dpd_router.config import Settings
+from dpd_router.custodian import Custodian
+from dpd_router.decision import Disaggregate
+from dpd_router.eligibility import Reason
+from dpd_router.generation import Generation, Json
+from dpd_router.handoff import Handoff, receiver_ports
+from dpd_router.health import HealthMonitor
+from dpd_router.metrics import Metrics
+from dpd_router.pairs import Pairs
+from dpd_router.pool import Pool, Worker
+from dpd_router.transfer.base import FallbackError, NotTakenError, prefill_reason
+from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
+
+# prefillers that are tried for one request before it is decoded directly
+PREFILL_ATTEMPTS = 2
+
+
+class _Choice(msgspec.Struct):
+    text: str = ""
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+
+class _Returned(msgspec.Struct):
+    first_tok: int | None = None
+
+
+class _PrefillAnswer(msgspec.Struct):
+    choices: list[_Choice]
+    model: str = ""
+    kv_transfer_params: _Returned | None = None
+
+
+_decode_prefill = msgspec.json.Decoder(_PrefillAnswer).decode
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FirstToken:
+    """What a prefill gave.
+
+    Attributes:
+        finish_reason: `length` when the answer goes on.
+        answered_at: time of the answer on `time.perf_counter`.
+    """
+
+    token: int
+    text: str
+    finish_reason: str
+    stop_reason: int | str | None
+    model: str
+    answered_at: float
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Shipment:
+    """A hand-off whose prefill runs."""
+
+    handoff: Handoff
+    prefill: "asyncio.Task[FirstToken]"
+
+
+def salt_for(handoff: Handoff, generation: Generation) -> str:
+    """Return a cache salt of this hand-off alone, bound to the client's own.
+
+    The decoder's prefix cache then holds nothing that this request could match before its hand-off
+    is retrieved, so that no received chunk is passed over and leaks.
+    """
+    client = generation.body.get("cache_salt")
+    return hashlib.sha256(f"{handoff.id}\0{client or ''}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Lane:
+    """Begins hand-offs."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        pool: Pool,
+        pairs: Pairs,
+        books: Books,
+        custodian: Custodian,
+        upstream: Upstream,
+        health: HealthMonitor,
+        metrics: Metrics,
+    ) -> None:
+        self._buffers = settings.buffers
+        self._timeouts = settings.timeouts
+        self._pool = pool
+        self._pairs = pairs
+        self._books = books
+        self._custodian = custodian
+        self._upstream = upstream
+        self._health = health
+        self._metrics = metrics
+
+    async def ship(self, generation: Generation, decision: Disaggregate, sampling: Json) -> Shipment:
+        """Reserve room and start a prefill, on another prefiller where one cannot be reached.
+
+        The shipment's prefill has answered when this returns; its hand-off is the caller's to settle
+        or to leave.
+
+        Raises:
+            NotTakenError: there is no room or no pair.
+            FallbackError: no prefiller answered.
+        """
+        unreachable: set[Worker] = set()
+        while True:
+            handoff = await self._reserve(generation, decision, unreachable)
+            prefill = self._custodian.start(handoff, self._prefill(generation, handoff, sampling))
+            try:
+                await asyncio.shield(prefill)
+            except UpstreamError as error:
+                self._custodian.leave(handoff, prefill)
+                reason = prefill_reason(error)
+                self._custodian.report_failure(handoff, reason, pair=False)
+                unreachable.add(handoff.prefiller)
+                if not error.unsent or len(unreachable) >= PREFILL_ATTEMPTS or not self._others(unreachable):
+                    raise FallbackError(reason) from error
+                self._metrics.retries.labels(handoff.prefiller.role).inc()
+            except BaseException:
+                self._custodian.leave(handoff, prefill)
+                raise
+            else:
+                return Shipment(handoff=handoff, prefill=prefill)
+
+    def _others(self, exclude: Container[Worker]) -> bool:
+        return any(worker not in exclude for worker in self._pool.usable_prefillers())
+
+    async def _reserve(
+        self, generation: Generation, decision: Disaggregate, exclude: Container[Worker]
+    ) -> Handoff:
+        deadline = asyncio.get_running_loop().time() + self._timeouts.buffer_wait_seconds
+        while True:
+            outcome = self._try_reserve(generation, decision, exclude)
+            if isinstance(outcome, Handoff):
+                return outcome
+            if outcome is not Reason.NO_BUFFER_ROOM:
+                raise NotTakenError(outcome)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._books.room()
+            except TimeoutError:
+                raise NotTakenError(outcome) from None
+
+    def _try_reserve(
+        self, generation: Generation, decision: Disaggregate, exclude: Container[Worker]
+    ) -> Handoff | Reason:
+        chunks = chunks_of(decision.tokens, self._buffers.chunk_tokens)
+        decoders = self._pool.usable_decoders()
+        prefillers = [worker for worker in self._pool.usable_prefillers() if worker not in exclude]
+        if not decoders:
+            return Reason.DECODER_GONE
+        if not prefillers:
+            return Reason.NO_PREFILLER
+        fitting = [worker for worker in decoders if self._books.capacity(worker.key) >= chunks]
+        if not fitting:
+            return Reason.EXCEEDS_BUFFER
+        reason = Reason.NO_BUFFER_ROOM
+        for decoder in self._pool.by_preference(fitting, generation.affinity_key):
+            if self._books.free(decoder.key) < chunks:
+                continue
+            usable = [worker for worker in prefillers if self._pairs.usable(worker, decoder)]
+            if not usable:
+                reason = Reason.PAIR_BROKEN
+                continue
+            prefiller = min(usable, key=lambda worker: (worker.tokens, worker.requests))
+            handoff = self._custodian.reserve(generation.model, decision.ids, prefiller, decoder)
+            assert handoff is not None  # the room was there, and nothing was awaited since
+            return handoff
+        return reason
+
+    async def _prefill(self, generation: Generation, handoff: Handoff, sampling: Json) -> FirstToken:
+        prefiller = handoff.prefiller
+        headers = {**JSON_HEADERS, **trace_headers(generation), "X-Request-Id": generation.request_id}
+        start = time.perf_counter()
+        try:
+            with self._pool.busy(prefiller, len(handoff.ids)):
+                answer = await self._upstream.post(
+                    prefiller,
+                    "/v1/completions",
+                    self._prefill_body(generation, handoff, sampling),
+                    self._timeouts.prefill_timeout_seconds,
+                    headers,
+                )
+            first = _first_token(answer)
+        except UpstreamError as error:
+            self._prefill_failed(prefiller, error)
+            raise
+        self._metrics.prefill.observe(time.perf_counter() - start)
+        self._pool.prefill_answered(prefiller)
+        handoff.first_token = first.token
+        return first
+
+    def _prefill_failed(self, prefiller: Worker, error: UpstreamError) -> None:
+        self._metrics.upstream_errors.labels(prefiller.role, error.kind).inc()
+        if error.kind == "timeout":
+            self._pool.prefill_timed_out(prefiller)
+        elif error.kind == "refused":
+            self._pool.refused(prefiller)
+        if not error.rejected:
+            self._health.check_now(prefiller)
+
+    def _prefill_body(self, generation: Generation, handoff: Handoff, sampling: Json) -> Json:
+        buffers = self._buffers
+        ranks, epochs = buffers.tensor_parallel, buffers.port_epochs
+        epoch = handoff.decoder.epoch or 0
+        body: Json = {
+            **sampling,
+            "prompt": handoff.ids,
+            # the completions endpoint reads the first; a gateway in front of a worker may read the second
+            "max_tokens": 1,
+            "max_completion_tokens": 1,
+            "stream": False,
+            "kv_transfer_params": {
+                "ret_first_tok": True,
+                "disagg_spec": {
+                    "req_id": handoff.id,
+                    "receiver_host": handoff.decoder.host,
+                    "receiver_init_port": receiver_ports(buffers.init_port_base, ranks, epoch, epochs),
+                    "receiver_alloc_port": receiver_ports(buffers.alloc_port_base, ranks, epoch, epochs),
+                },
+                **handoff.tag,
+            },
+        }
+        if generation.model is not None:
+            body["model"] = generation.model
+        return body
+
+    async def await_landing(self, shipment: Shipment) -> None:
+        """Wait until every rank has written its part.
+
+        Raises:
+            FallbackError: notifications are missing, or the decoder is gone.
+        """
+        handoff = shipment.handoff
+        answered_at = shipment.prefill.result().answered_at
+        if not handoff.notified.is_set():
+            await self._notified_or_settled(handoff)
+        if not handoff.open:
+            self._custodian.report_failure(handoff, Reason.DECODER_GONE, pair=False)
+            raise FallbackError(Reason.DECODER_GONE)
+        if not handoff.notified.is_set():
+            self._metrics.notification_timeouts.inc()
+            self._custodian.report_failure(handoff, Reason.NOTIFICATION_TIMEOUT)
+            self._health.check_now(handoff.decoder)
+            raise FallbackError(Reason.NOTIFICATION_TIMEOUT)
+        self._metrics.kv_wait.observe(max(0.0, time.perf_counter() - answered_at))
+        self._custodian.landed(handoff)
+
+    async def _notified_or_settled(self, handoff: Handoff) -> None:
+        settled = asyncio.ensure_future(handoff.settled.wait())
+        notified = asyncio.ensure_future(handoff.notified.wait())
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timeouts.notification_timeout_seconds):
+                    await asyncio.wait({settled, notified}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            settled.cancel()
+            notified.cancel()
+
+
+def trace_headers(generation: Generation) -> dict[str, str]:
+    """Return the headers that carry a trace to the workers."""
+    return {
+        name: value
+        for name, value in generation.headers.items()
+        if name.lower() in {"traceparent", "tracestate", "baggage"}
+    }
+
+
+def _first_token(answer: bytes) -> FirstToken:
+    try:
+        parsed = _decode_prefill(answer)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise UpstreamError("malformed") from error
+    token = None if parsed.kv_transfer_params is None else parsed.kv_transfer_params.first_tok
+    if token is None or not parsed.choices:
+        raise UpstreamError("malformed")
+    choice = parsed.choices[0]
+    return FirstToken(
+        token=token,
+        text=choice.text,
+        finish_reason=choice.finish_reason or "length",
+        stop_reason=choice.stop_reason,
+        model=parsed.model,
+        answered_at=time.perf_counter(),
+    )
+
+
+def copied_fields(body: dict[str, Any], names: Container[str]) -> Json:
+    """Return the named fields of a request that have a value."""
+    return {name: value for name, value in body.items() if name in names and value is not None}

@@ -1,0 +1,135 @@
+"""Transfer `nixl`: the decoder pulls the prefiller's blocks for the unchanged request."""
+
+import time
+
+import msgspec
+from aiohttp import web
+
+from dpd_router.config import Settings
+from dpd_router.decision import Disaggregate
+from dpd_router.eligibility import Reason
+from dpd_router.generation import Generation, Json, Kind, encode_json
+from dpd_router.health import HealthMonitor
+from dpd_router.metrics import Metrics
+from dpd_router.passthrough import Passthrough
+from dpd_router.pool import Pool, Worker
+from dpd_router.transfer.base import FallbackError, NotTakenError, Transfer, prefill_reason
+from dpd_router.transfer.lane import PREFILL_ATTEMPTS
+from dpd_router.upstream import Upstream, UpstreamError
+
+# what a NixlConnector prefiller needs to keep the blocks for a decoder that is not known yet
+_REMOTE_DECODE: Json = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
+
+
+class _Answer(msgspec.Struct):
+    kv_transfer_params: Json | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class NixlTransfer(Transfer):
+    """Owns nothing between the two requests: a prefiller frees blocks that nobody pulls after its lease."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        pool: Pool,
+        upstream: Upstream,
+        passthrough: Passthrough,
+        health: HealthMonitor,
+        metrics: Metrics,
+    ) -> None:
+        self._timeouts = settings.timeouts
+        self._pool = pool
+        self._upstream = upstream
+        self._passthrough = passthrough
+        self._health = health
+        self._metrics = metrics
+
+    async def serve(
+        self, request: web.Request, generation: Generation, decision: Disaggregate
+    ) -> web.StreamResponse:
+        """Answer a request; see `Transfer.serve`."""
+        parameters = await self._prefill(generation, decision)
+        decoder = self._pool.decoder(generation.affinity_key)
+        if decoder is None:
+            raise FallbackError(Reason.DECODER_GONE)
+        body = encode_json({**generation.body, "kv_transfer_params": parameters})
+        try:
+            return await self._passthrough.serve_from(
+                decoder, request, generation.kind, body, generation.headers, retry_statuses=True
+            )
+        except UpstreamError as error:
+            self._metrics.handoff_failures.labels(Reason.DECODE_FAILED).inc()
+            raise FallbackError(Reason.DECODE_FAILED) from error
+
+    async def _prefill(self, generation: Generation, decision: Disaggregate) -> Json:
+        tried: set[Worker] = set()
+        while True:
+            prefillers = [worker for worker in self._pool.usable_prefillers() if worker not in tried]
+            if not prefillers:
+                raise NotTakenError(Reason.NO_PREFILLER)
+            prefiller = min(prefillers, key=lambda worker: (worker.tokens, worker.requests))
+            tried.add(prefiller)
+            try:
+                return await self._prefill_at(prefiller, generation, decision.tokens)
+            except UpstreamError as error:
+                reason = prefill_reason(error)
+                self._metrics.handoff_failures.labels(reason).inc()
+                if not error.unsent or len(tried) >= PREFILL_ATTEMPTS or len(prefillers) == 1:
+                    raise FallbackError(reason) from error
+                self._metrics.retries.labels(prefiller.role).inc()
+
+    async def _prefill_at(self, prefiller: Worker, generation: Generation, tokens: int) -> Json:
+        start = time.perf_counter()
+        try:
+            with self._pool.busy(prefiller, tokens):
+                answer = await self._upstream.post(
+                    prefiller,
+                    generation.kind,
+                    prefill_body(generation),
+                    self._timeouts.prefill_timeout_seconds,
+                    generation.headers,
+                )
+        except UpstreamError as error:
+            self._failed(prefiller, error)
+            raise
+        self._metrics.prefill.observe(time.perf_counter() - start)
+        self._pool.prefill_answered(prefiller)
+        try:
+            parameters = _decode(answer).kv_transfer_params
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise UpstreamError("malformed") from error
+        if not parameters:
+            self._metrics.handoff_failures.labels(Reason.REMOTE_BLOCKS_MISSING).inc()
+            raise FallbackError(Reason.REMOTE_BLOCKS_MISSING)
+        return parameters
+
+    def _failed(self, prefiller: Worker, error: UpstreamError) -> None:
+        self._metrics.upstream_errors.labels(prefiller.role, error.kind).inc()
+        if error.kind == "timeout":
+            self._pool.prefill_timed_out(prefiller)
+        elif error.kind == "refused":
+            self._pool.refused(prefiller)
+        if not error.rejected:
+            self._health.check_now(prefiller)
+
+
+def prefill_body(generation: Generation) -> Json:
+    """Return a request as its prefiller gets it: one token, not streamed, blocks kept for a decoder."""
+    body = {
+        name: value for name, value in generation.body.items() if name not in {"stream_options", "min_tokens"}
+    }
+    body |= {"max_tokens": 1, "stream": False, "kv_transfer_params": _REMOTE_DECODE}
+    if generation.kind is Kind.CHAT:
+        body["max_completion_tokens"] = 1
+    return body

@@ -1,0 +1,185 @@
+"""Requests to workers, with errors that say what is known about the request's fate."""
+
+import asyncio
+import dataclasses
+import errno
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from dpd_router.config import Timeouts
+from dpd_router.pool import Worker
+
+_encode = msgspec.json.Encoder().encode
+
+JSON_HEADERS: Final = {"Content-Type": "application/json"}
+# a worker's JSON answer to the router's own requests: tokenizing the longest prompt gives about 10 bytes per token
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+
+class UpstreamError(Exception):
+    """A worker did not do what was asked.
+
+    Attributes:
+        kind: a stable word for the metric: `refused` (nothing listens), `unreachable` (no connection),
+            `broken` (the connection ended), `timeout`, `status` or `malformed`.
+        status: the worker's HTTP status, where there is one.
+        body: the worker's answer to that status.
+    """
+
+    def __init__(self, kind: str, status: int | None = None, body: bytes = b"") -> None:
+        super().__init__(kind if status is None else f"{kind} {status}")
+        self.kind = kind
+        self.status = status
+        self.body = body
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the worker certainly never saw the request."""
+        return self.kind in {"refused", "unreachable"}
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the worker refused the request itself, before any work."""
+        return self.status is not None and 400 <= self.status < 500
+
+
+def classify(error: BaseException) -> UpstreamError:
+    """Return the error of a failed request in the router's words."""
+    if isinstance(error, UpstreamError):
+        return error
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return UpstreamError("refused" if error.os_error.errno == errno.ECONNREFUSED else "unreachable")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return UpstreamError("unreachable")
+    if isinstance(error, TimeoutError):
+        return UpstreamError("timeout")
+    if isinstance(error, (aiohttp.ClientError, OSError)):
+        return UpstreamError("broken")
+    if isinstance(error, (msgspec.DecodeError, msgspec.ValidationError)):
+        return UpstreamError("malformed")
+    raise error
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A worker's complete answer."""
+
+    status: int
+    body: bytes
+
+
+class Upstream:
+    """The HTTP client; one per router."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Open the connection pool."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4, enable_cleanup_closed=False),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect_timeout_seconds),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # a worker's redirect would lead outside of the pool
+            requote_redirect_url=False,
+        )
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The open session."""
+        assert self._session is not None
+        return self._session
+
+    async def get(self, worker: Worker, path: str, timeout_seconds: float) -> Answer:
+        """Return the answer to a GET.
+
+        Raises:
+            UpstreamError: there was no answer.
+        """
+        try:
+            async with (
+                asyncio.timeout(timeout_seconds),
+                self.session.get(worker.url + path, allow_redirects=False) as response,
+            ):
+                return Answer(status=response.status, body=await _read(response))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise classify(error) from error
+
+    async def post(
+        self,
+        worker: Worker,
+        path: str,
+        body: Mapping[str, Any],
+        timeout_seconds: float,
+        headers: Mapping[str, str] = JSON_HEADERS,
+    ) -> bytes:
+        """Return the body of a 200 answer to a POST.
+
+        Raises:
+            UpstreamError: there was no answer, or another status.
+        """
+        try:
+            async with (
+                asyncio.timeout(timeout_seconds),
+                self.session.post(
+                    worker.url + path, data=_encode(body), headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                answer = await _read(response)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise classify(error) from error
+        if response.status != 200:
+            raise UpstreamError("status", response.status, answer)
+        return answer
+
+    async def open(
+        self, worker: Worker, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        """Send a POST and return its response once the head is there; the caller closes it.
+
+        Raises:
+            UpstreamError: there was no response.
+        """
+        try:
+            return await self.session.post(
+                worker.url + path, data=body, headers=headers, allow_redirects=False
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise classify(error) from error
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for data in response.content.iter_any():
+        body += data
+        if len(body) > MAX_ANSWER_BYTES:
+            raise UpstreamError("malformed", response.status)
+    return bytes(body)
+
+
+async def chunks(response: aiohttp.ClientResponse, idle_timeout_seconds: float) -> AsyncIterator[bytes]:
+    """Yield a response's bytes as they come.
+
+    Raises:
+        UpstreamError: the connection broke or was silent for too long.
+    """
+    content = response.content
+    try:
+        while True:
+            async with asyncio.timeout(idle_timeout_seconds):
+                data = await content.readany()
+            if not data:
+                return
+            yield data
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise classify(error) from error
