@@ -85,6 +85,7 @@ def load(path: str | Path) -> DeploymentFile:
     document = _read(path, empty="start from `deployments/llama-3.3-70b-p5.yaml`")
     if isinstance(document.data.get("platform"), str):
         _include_platform(document, path)
+    _anchor_files(document.data, path.parent)
     mistakes = list(document.mistakes)
     try:
         # through JSON, because strict reading of Python objects would refuse lists and enum values
@@ -107,6 +108,17 @@ class _Document:
     written: dict[str, str] = field(default_factory=dict)
     """How a value was written, by path, where its text says more than its value (`1.30`)."""
     mistakes: list[Mistake] = field(default_factory=list)
+
+
+_FILES = (("model", "config_file"), ("traffic", "trace_file"))
+"""Keys that name a local file, relative to the deployment file: a deployment means the same from any folder."""
+
+
+def _anchor_files(data: dict[str, Any], folder: Path) -> None:
+    for section, key in _FILES:
+        values = data.get(section)
+        if isinstance(values, dict) and isinstance(values.get(key), str) and values[key]:
+            values[key] = str(folder / values[key])
 
 
 def _include_platform(document: _Document, path: Path) -> None:

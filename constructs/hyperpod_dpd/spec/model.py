@@ -88,7 +88,7 @@ class Model:
     """Commit of the repository. A branch name is not a pin."""
 
     config_file: NonEmptyStr | None = None
-    """Path of a local `config.json` that gives the geometry of a model that the catalog does not have."""
+    """Local `config.json`, relative to the deployment file, with the geometry of a model that the catalog lacks."""
 
     served_name: NonEmptyStr | None = None
     """Name under which clients ask for the model; by default `name`."""

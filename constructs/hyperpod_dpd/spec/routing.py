@@ -97,7 +97,7 @@ class Traffic:
     """Share of prompt tokens that a prefix cache already holds."""
 
     trace_file: NonEmptyStr | None = None
-    """JSON lines with `arrival_seconds`, `input_tokens`, `output_tokens`; replaces the numbers above."""
+    """JSON lines with `arrival_seconds`, `input_tokens`, `output_tokens`, relative to this file; replaces the above."""
 
 
 @value

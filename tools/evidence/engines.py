@@ -1,0 +1,155 @@
+"""Start the real engines as the rendered configuration says, with what one host cannot have replaced and listed."""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from hyperpod_dpd.serving.engine import EngineConfiguration
+
+LOOPBACK = "127.0.0.1"
+
+REPLACED = (
+    "`--port`, `--host`: loopback",
+    "model path and `--load-format`: a stand-in with dummy weights",
+    "`nixl_backends`: UCX, because one host has no EFA; FI_* variables are dropped with it",
+    "`pd_proxy_host`: loopback",
+    "state and configuration directories: a scratch folder",
+)
+"""What differs from the rendered command line, for the report."""
+
+_TAKES_VALUE = {"--load-format", "--host", "--port"}
+
+
+@dataclass(kw_only=True)
+class EngineProcess:
+    """One engine: how it is started, and its process while it runs."""
+
+    name: str
+    configuration: EngineConfiguration
+    model: Path
+    port: int
+    gpu: int
+    scratch: Path
+    logs: Path
+    starts: int = 0
+    process: subprocess.Popen[str] | None = None
+    log: TextIO | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Address of the engine."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def command(self) -> list[str]:
+        """Return the rendered command with the replacements of `REPLACED`."""
+        configuration = self.configuration
+        etc = self.scratch / "etc"
+        shell, script = configuration.command
+        arguments = list(configuration.arguments)
+        kept: list[str] = []
+        skip = False
+        for argument in arguments[3:]:
+            if skip:
+                skip = False
+            elif argument in _TAKES_VALUE:
+                skip = True
+            else:
+                kept.append(argument)
+        local = ["--load-format", "dummy", "--host", LOOPBACK, "--port", str(self.port)]
+        serve = ["python3", "-m", "vllm.entrypoints.cli.main", "serve", str(self.model)]
+        # the start script appends its alias, so that the served name must stay last
+        return [shell, str(etc / Path(script).name), *serve, *local, *kept]
+
+    def environment(self) -> dict[str, str]:
+        """Return the rendered environment with the replacements of `REPLACED`."""
+        environment = dict(os.environ)
+        for variable in self.configuration.environment:
+            if variable.name.startswith("FI_") or variable.value is None:
+                continue
+            environment[variable.name] = self._local(variable.value)
+        environment |= {
+            "UCX_TLS": "all",
+            "CUDA_VISIBLE_DEVICES": str(self.gpu),
+            "HOME": str(self.scratch),
+            "NCCL_SOCKET_IFNAME": "lo",
+        }
+        return environment
+
+    def _local(self, value: str) -> str:
+        for directory in ("/etc/dpd", "/var/lib/dpd", "/var/cache/dpd", "/tmp/prometheus"):
+            value = value.replace(directory, str(self.scratch / Path(directory).relative_to("/")))
+        return value
+
+    def start(self) -> None:
+        """Write the configuration files and start the engine in its own process group."""
+        etc = self.scratch / "etc"
+        for directory in (
+            etc,
+            self.scratch / "etc/dpd",
+            self.scratch / "var/lib/dpd",
+            self.scratch / "var/cache/dpd",
+        ):
+            directory.mkdir(parents=True, exist_ok=True)
+        for file in self.configuration.files:
+            text = file.text.replace("LIBFABRIC", "UCX")
+            lines = [
+                f"pd_proxy_host: {LOOPBACK}" if line.startswith("pd_proxy_host:") else line
+                for line in text.splitlines()
+            ]
+            for target in (etc, etc / "dpd"):
+                (target / file.name).write_text("\n".join(lines) + "\n")
+        self.starts += 1
+        self.log = (self.logs / f"{self.name}-{self.starts}.log").open("w")
+        command = self.command()
+        self.log.write(shlex.join(command) + "\n")
+        self.log.flush()
+        self.process = subprocess.Popen(
+            command,
+            env=self.environment(),
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_ready(self, timeout_seconds: float) -> float:
+        """Wait until `/health` answers and return the seconds it took.
+
+        Raises:
+            RuntimeError: the engine ended, or did not answer in time.
+        """
+        assert self.process is not None
+        begin = time.monotonic()
+        while time.monotonic() - begin < timeout_seconds:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended with {self.process.returncode}: {self._tail()}")
+            try:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
+                    if answer.status == 200:
+                        return time.monotonic() - begin
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.5)
+        raise RuntimeError(f"{self.name} not ready after {timeout_seconds} s: {self._tail()}")
+
+    def kill(self) -> None:
+        """End the engine and everything it started at once, as a node failure would."""
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+        if self.log:
+            self.log.close()
+
+    def _tail(self) -> str:
+        path = self.logs / f"{self.name}-{self.starts}.log"
+        return path.read_text(errors="replace")[-3000:]

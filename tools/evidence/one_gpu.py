@@ -1,0 +1,381 @@
+"""Prefiller and decoder on one GPU, the rendered configuration and the real router between them.
+
+Shows that the hand-off is complete, that nothing leaks over hundreds of requests with clients that leave, that a decoder
+that restarts at its address is found again without a human, and what both strategies cost the first token. Shows
+nothing about isolation (the roles share the GPU), EFA or all-reduces.
+
+    python -m tools.evidence.one_gpu --out DIRECTORY [--requests 300] [--strategies continue,land]
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import aiohttp
+
+from hyperpod_dpd.serving.engine import engine_configuration
+from hyperpod_dpd.spec import Deployment, Role
+from hyperpod_dpd.spec.load import load
+from tools.evidence import standin
+from tools.evidence.engines import LOOPBACK, REPLACED, EngineProcess
+from tools.evidence.load import Outcome, complete, prompt
+
+PREFILL_PORT, DECODE_PORT, ROUTER_PORT, DIRECT_PORT = 8100, 8200, 8081, 8082
+NOTIFICATION_PORT = 7500
+CHUNKS_PER_GIB = 102
+"""256-token chunks of the stand-in (40,960 bytes a token) in a 1 GiB buffer."""
+METRIC = re.compile(r"^(dpd_router_[a-z_]+(?:\{[^}]*\})?) ([0-9.e+-]+)$", re.MULTILINE)
+CONCURRENCY = 4
+
+
+class Log:
+    """Results as JSON lines, on disk as they come, so that an interrupted run still tells what it saw."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1)
+        self._begin = time.monotonic()
+
+    def write(self, what: str, **data: Any) -> None:
+        """Write one result."""
+        line = json.dumps({"at_seconds": round(time.monotonic() - self._begin, 1), "what": what, **data})
+        self._file.write(line + "\n")
+        print(line, flush=True)
+
+
+Strategy = Literal["continue", "land"]
+
+
+def deployment(path: Path, strategy: Strategy) -> Deployment:
+    """Return the evidence deployment with the router's strategy set."""
+    read = load(path).deployment
+    return replace(read, routing=replace(read.routing, strategy=strategy))
+
+
+@contextlib.contextmanager
+def router(logs: Path, port: int, notification_port: int, *flags: str) -> Iterator[str]:
+    """Run the real router with `flags` until the block ends."""
+    with (logs / f"router-{port}-{int(time.time())}.log").open("w") as log:
+        process = subprocess.Popen(
+            [
+                sys.executable, "-m", "dpd_router", "--host", LOOPBACK, "--port", str(port),
+                "--notification-host", LOOPBACK, "--notification-port", str(notification_port), *flags,
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        url = f"http://{LOOPBACK}:{port}"
+        try:
+            _await_ready(url, process)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _await_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the router ended with {process.returncode}")
+        try:
+            with urllib.request.urlopen(f"{url}/ready", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.2)
+    raise RuntimeError("the router did not become ready")
+
+
+def scrape(url: str) -> dict[str, float]:
+    """Return the router's metrics."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    return {name: float(value) for name, value in METRIC.findall(text)}
+
+
+def body(tokens: list[int], output: int, **more: Any) -> dict[str, Any]:
+    """Return a completion request for exactly `output` tokens."""
+    return {
+        "model": "standin", "prompt": tokens, "max_tokens": output, "min_tokens": output, "ignore_eos": True,
+        "temperature": 0, **more,
+    }  # fmt: skip
+
+
+async def handoffs(url: str, count: int, seed: str, *, disconnects: float) -> list[Outcome]:
+    """Send `count` long prompts, `CONCURRENCY` at a time; a share of the clients leaves at some stage."""
+    gate = asyncio.Semaphore(CONCURRENCY)
+    choose = random.Random(seed)
+    plans = [
+        (choose.randrange(1024, 4097), choose.random() < disconnects, choose.choice(("prefill", "stream")))
+        for _ in range(count)
+    ]
+
+    async def one(index: int) -> Outcome:
+        tokens, leaves, stage = plans[index]
+        request = body(prompt(f"{seed}-{index}", tokens), 16)
+        async with gate:
+            return await complete(
+                session,
+                url,
+                request,
+                leave_after_seconds=choose.uniform(0.01, 0.15) if leaves and stage == "prefill" else None,
+                leave_after_chunks=2 if leaves and stage == "stream" else None,
+            )
+
+    timeout = aiohttp.ClientTimeout(total=180)
+    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+        return await asyncio.gather(*(one(index) for index in range(count)))
+
+
+async def sequential(
+    url: str, requests: list[dict[str, Any]], path: str = "/v1/completions"
+) -> list[Outcome]:
+    """Send requests one after another."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=180)) as session:
+        return [await complete(session, url, request, path=path) for request in requests]
+
+
+def milliseconds(values: list[float]) -> dict[str, float | int]:
+    """Return count, median, 90th percentile and maximum in milliseconds."""
+    ordered = sorted(values)
+    return {
+        "n": len(ordered),
+        "p50_ms": round(1e3 * statistics.median(ordered), 2),
+        "p90_ms": round(1e3 * ordered[int(0.9 * (len(ordered) - 1))], 2),
+        "max_ms": round(1e3 * ordered[-1], 2),
+    }
+
+
+def summary(outcomes: list[Outcome]) -> dict[str, Any]:
+    """Return the figures of a batch of requests."""
+    served = [
+        outcome
+        for outcome in outcomes
+        if not outcome.left and outcome.error is None and outcome.status == 200
+    ]
+    ttft = [outcome.ttft_seconds for outcome in served if outcome.ttft_seconds is not None]
+    return {
+        "requests": len(outcomes),
+        "served": len(served),
+        "left": sum(outcome.left for outcome in outcomes),
+        "errors": [outcome.error for outcome in outcomes if outcome.error][:5],
+        "failed": sum(bool(outcome.error) or outcome.status not in (0, 200) for outcome in outcomes),
+        "ttft": milliseconds(ttft) if ttft else None,
+        "wrong_length": sum(outcome.completion_tokens not in (None, 16) for outcome in served),
+    }
+
+
+def settled(url: str, timeout_seconds: float = 90) -> dict[str, float]:
+    """Wait until the router owns no hand-off any more and return its metrics."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        metrics = scrape(url)
+        if metrics.get("dpd_router_handoffs_open", 0) == 0 or time.monotonic() > deadline:
+            return metrics
+        time.sleep(0.5)
+
+
+def books(metrics: dict[str, float]) -> dict[str, float]:
+    """Return the metrics that say whether the books balance."""
+    wanted = (
+        "handoffs", "handoff_failures", "hits", "inflight_chunks", "suspected_chunks", "drains", "notif", "decisions",
+        "pairs_broken", "worker_port_epoch", "worker_restarts", "client_disconnects",
+    )  # fmt: skip
+    return {
+        name.removeprefix("dpd_router_"): value
+        for name, value in metrics.items()
+        if name.removeprefix("dpd_router_").startswith(wanted) and "_created" not in name
+    }
+
+
+class Bench:
+    """Both engines and what is measured on them."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.out: Path = options.out
+        self.logs = self.out / "logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.log = Log(self.out / "results.jsonl")
+        self.scratch = Path(options.scratch)
+        self.model = self.scratch / "model"
+        standin.write(self.model)
+
+    def engine(self, role: Role, strategy: Strategy) -> EngineProcess:
+        """Return the engine of `role`, not started."""
+        name = role.value
+        decode = role is Role.DECODE
+        return EngineProcess(
+            name=f"{name}-{strategy}",
+            configuration=engine_configuration(deployment(self.options.deployment, strategy), role),
+            model=self.model,
+            port=DECODE_PORT if decode else PREFILL_PORT,
+            gpu=self.options.decode_gpu if decode else self.options.prefill_gpu,
+            scratch=self.scratch / name,
+            logs=self.logs,
+        )
+
+    def router_flags(self, strategy: str) -> list[str]:
+        """Return the router's flags for two local engines."""
+        return [
+            "--prefillers", f"http://{LOOPBACK}:{PREFILL_PORT}", "--decoders", f"http://{LOOPBACK}:{DECODE_PORT}",
+            "--strategy", strategy, "--threshold", "1024", "--tensor-parallel", "1",
+            "--decoder-buffer-chunks", str(CHUNKS_PER_GIB), "--tokenizer", str(self.model / "tokenizer.json"),
+        ]  # fmt: skip
+
+    def run(self) -> None:
+        """Run everything; engines are ended whatever happens."""
+        self.log.write(
+            "setting",
+            date=time.strftime("%Y-%m-%d"),
+            versions={name: metadata.version(name) for name in ("vllm", "lmcache", "nixl", "torch", "aiohttp", "pyzmq")},
+            python=platform.python_version(),
+            gpu=subprocess.run(
+                ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                capture_output=True, text=True, check=False,
+            ).stdout.strip(),
+            replaced=REPLACED,
+            arguments=sys.argv[1:],
+        )  # fmt: skip
+        strategies: list[Strategy] = self.options.strategies.split(",")
+        prefill = self.engine(Role.PREFILL, strategies[0])
+        decode = self.engine(Role.DECODE, strategies[0])
+        try:
+            # one after the other while memory is profiled: two engines that measure free memory at once disturb each other
+            decode.start()
+            self.log.write("decoder ready", seconds=round(decode.wait_ready(400), 1))
+            prefill.start()
+            self.log.write("prefiller ready", seconds=round(prefill.wait_ready(400), 1))
+            for number, strategy in enumerate(strategies):
+                if number:
+                    starts = decode.starts
+                    decode.kill()
+                    decode = self.engine(Role.DECODE, strategy)
+                    decode.starts = starts
+                    decode.start()
+                    self.log.write(
+                        "decoder ready", strategy=strategy, seconds=round(decode.wait_ready(300), 1)
+                    )
+                self.strategy(strategy, decode)
+        finally:
+            prefill.kill()
+            decode.kill()
+
+    def strategy(self, strategy: str, decode: EngineProcess) -> None:
+        """Measure one strategy."""
+        half = self.options.requests // 2
+        with router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *self.router_flags(strategy)) as url:
+            self.compare(strategy, url)
+            before = asyncio.run(handoffs(url, half, f"{strategy}-a", disconnects=0.2))
+            self.log.write("first half", strategy=strategy, **summary(before), books=books(settled(url)))
+            decode.kill()
+            decode.start()
+            down = asyncio.run(handoffs(url, 4, f"{strategy}-down", disconnects=0))
+            self.log.write("decoder down", strategy=strategy, statuses=[outcome.status for outcome in down])
+            self.log.write("decoder restarted", strategy=strategy, seconds=round(decode.wait_ready(300), 1))
+            _await_decoder(url)
+            after = asyncio.run(handoffs(url, self.options.requests - half, f"{strategy}-b", disconnects=0.2))
+            self.log.write("second half", strategy=strategy, **summary(after), books=books(settled(url)))
+
+    def compare(self, strategy: str, url: str) -> None:
+        """Compare answers and first tokens with the same engine asked directly."""
+        flags = ["--threshold", "never", "--decoders", f"http://{LOOPBACK}:{DECODE_PORT}"]
+        with router(self.logs, DIRECT_PORT, 7501, *flags) as direct:
+            asyncio.run(sequential(url, [body(prompt(f"warm{index}", 2048), 8) for index in range(3)]))
+            asyncio.run(sequential(direct, [body(prompt(f"warm-d{index}", 2048), 8) for index in range(3)]))
+            for tokens in (1024, 4096):
+                sent = [body(prompt(f"{strategy}-cmp-{tokens}-{index}", tokens), 64) for index in range(15)]
+                routed = asyncio.run(sequential(url, sent))
+                # a salt of its own, so that the prefix cache of strategy `land` cannot serve the second asking
+                asked = asyncio.run(sequential(direct, [{**one, "cache_salt": "direct"} for one in sent]))
+                self.log.write(
+                    "same prompts, routed and direct",
+                    strategy=strategy,
+                    prompt_tokens=tokens,
+                    identical=sum(
+                        a.text == b.text and bool(a.text) for a, b in zip(routed, asked, strict=True)
+                    ),
+                    of=len(sent),
+                    cached_tokens=sorted({outcome.cached_tokens or 0 for outcome in routed}),
+                    usage=sorted({(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed}),
+                    ttft_routed=milliseconds([o.ttft_seconds for o in routed if o.ttft_seconds]),
+                    ttft_direct=milliseconds([o.ttft_seconds for o in asked if o.ttft_seconds]),
+                    tpot_routed=milliseconds([gap for o in routed for gap in o.gaps_seconds[1:]]),
+                    tpot_direct=milliseconds([gap for o in asked for gap in o.gaps_seconds[1:]]),
+                    errors=[o.error for o in (*routed, *asked) if o.error][:3],
+                )
+            self.chat(strategy, url, direct)
+
+    def chat(self, strategy: str, url: str, direct: str) -> None:
+        """Compare chat answers, with a stop string among the parameters."""
+        requests = [
+            {
+                "model": "standin",
+                "messages": [
+                    {"role": "user", "content": " ".join(f"t{t}" for t in prompt(f"chat{index}", 1500))}
+                ],
+                "max_tokens": 32,
+                "temperature": 0,
+                "ignore_eos": True,
+            }
+            for index in range(10)
+        ]
+        routed = asyncio.run(sequential(url, requests, "/v1/chat/completions"))
+        asked = asyncio.run(
+            sequential(direct, [{**r, "cache_salt": "direct"} for r in requests], "/v1/chat/completions")
+        )
+        self.log.write(
+            "same chats, routed and direct",
+            strategy=strategy,
+            identical=sum(a.text == b.text and bool(a.text) for a, b in zip(routed, asked, strict=True)),
+            of=len(requests),
+            finish=sorted({str(o.finish_reason) for o in routed}),
+            usage=sorted({(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed}),
+            errors=[o.error for o in (*routed, *asked) if o.error][:3],
+        )
+
+
+def _await_decoder(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"{url}/ready", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.5)
+    raise RuntimeError("the router did not take the restarted decoder back")
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for results and logs")
+    parser.add_argument("--scratch", default=f"/tmp/dpd-evidence-{os.getpid()}", help="scratch folder")
+    parser.add_argument("--requests", type=int, default=300, help="hand-offs per strategy")
+    parser.add_argument("--strategies", default="continue,land", help="strategies, comma separated")
+    parser.add_argument("--prefill-gpu", type=int, default=0)
+    parser.add_argument("--decode-gpu", type=int, default=0)
+    parser.add_argument("--deployment", type=Path, default=Path(__file__).with_name("one-gpu.yaml"))
+    Bench(parser.parse_args()).run()
+
+
+if __name__ == "__main__":
+    main()
