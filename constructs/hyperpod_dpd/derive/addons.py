@@ -1,0 +1,16 @@
+"""Which version of an EKS add-on a cluster gets."""
+
+from hyperpod_dpd.catalog.eks import addon, kubernetes_version
+from hyperpod_dpd.spec import Cluster
+
+
+def addon_version(cluster: Cluster, name: str) -> str | None:
+    """Return the version of the add-on `name`: the cluster's own, else the catalog's pin, else None (EKS decides).
+
+    Raises:
+        UnknownCatalogEntryError: the catalog has no such add-on, no such Kubernetes version, or no pin for it.
+    """
+    kubernetes_version(cluster.kubernetes_version)
+    row = addon(name)
+    given = (cluster.addon_versions or {}).get(name)
+    return given or row.pin(cluster.kubernetes_version)

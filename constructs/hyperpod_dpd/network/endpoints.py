@@ -1,0 +1,98 @@
+"""Interface endpoints: how a network without a way to the internet reaches AWS."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from hyperpod_dpd.catalog.regions import Region
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointService:
+    """An AWS service that something in the VPC calls."""
+
+    name: str
+    """Service name behind `com.amazonaws.<region>.`."""
+    caller: str
+    """Who calls it, and what fails without it."""
+
+
+ENDPOINT_SERVICES = (
+    EndpointService(name="ec2", caller="the VPC CNI attaches addresses; nodes never become ready"),
+    EndpointService(name="ecr.api", caller="nodes ask for pull tokens"),
+    EndpointService(name="ecr.dkr", caller="nodes pull images"),
+    EndpointService(name="sts", caller="roles for service accounts"),
+    EndpointService(name="eks", caller="nodes and kubectl describe the cluster"),
+    EndpointService(name="eks-auth", caller="EKS Pod Identity"),
+    EndpointService(name="logs", caller="lifecycle script and container logs"),
+    EndpointService(name="monitoring", caller="CloudWatch metrics"),
+    EndpointService(name="ssm", caller="HyperPod bootstraps nodes and opens sessions"),
+    EndpointService(name="ssmmessages", caller="HyperPod bootstraps nodes and opens sessions"),
+    EndpointService(name="ec2messages", caller="HyperPod bootstraps nodes and opens sessions"),
+    EndpointService(name="sagemaker.api", caller="inference operator and node readiness"),
+    EndpointService(name="elasticloadbalancing", caller="load balancer controller"),
+    EndpointService(name="secretsmanager", caller="External Secrets"),
+    EndpointService(name="kms", caller="encrypted secrets and volumes"),
+    EndpointService(name="codebuild", caller="the build that installs HyperPod's dependencies"),
+    EndpointService(name="aps-workspaces", caller="metrics to Amazon Managed Prometheus"),
+)
+_GRAFANA = EndpointService(name="grafana-workspace", caller="dashboards in Amazon Managed Grafana")
+
+
+def endpoint_services(region: Region) -> tuple[EndpointService, ...]:
+    """Return the services that exist in `region`."""
+    return (*ENDPOINT_SERVICES, _GRAFANA) if region.managed_grafana else ENDPOINT_SERVICES
+
+
+class InterfaceEndpoints(Construct):
+    """One private endpoint per AWS service, and a security group that lets the whole VPC in.
+
+    Attributes:
+        connections: connections of that group, for callers from outside the VPC.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        vpc_cidrs: Sequence[str],
+        subnets: Sequence[ec2.ISubnet],
+        region: Region,
+    ) -> None:
+        """Create the endpoints.
+
+        Args:
+            scope: where the construct lives.
+            construct_id: its id.
+            vpc: the VPC; DNS support and DNS host names are on.
+            vpc_cidrs: every CIDR of the VPC. GPU nodes live in the secondary one.
+            subnets: where the endpoints' interfaces go; at most one subnet per zone, which is a limit of endpoints.
+            region: the region, which decides what services there are.
+        """
+        super().__init__(scope, construct_id)
+        group = ec2.SecurityGroup(
+            self,
+            "Group",
+            vpc=vpc,
+            description="HTTPS from the VPC to interface endpoints",
+            allow_all_outbound=False,
+        )
+        for cidr in vpc_cidrs:
+            group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.HTTPS, "HTTPS from the VPC")
+        for service in endpoint_services(region):
+            ec2.CfnVPCEndpoint(
+                self,
+                service.name,
+                vpc_id=vpc.vpc_id,
+                vpc_endpoint_type="Interface",
+                service_name=f"com.amazonaws.{cdk.Stack.of(self).region}.{service.name}",
+                subnet_ids=[subnet.subnet_id for subnet in subnets],
+                security_group_ids=[group.security_group_id],
+                private_dns_enabled=True,
+            )
+        self.connections = group.connections

@@ -1,0 +1,1 @@
+"""The stacks: they wire what the library defines."""
