@@ -42,8 +42,18 @@ node_modules/.package-lock.json: $(VENV)/.runtime package.json package-lock.json
 	PATH="$(NODE_HOME)/bin:$$PATH" $(JSII_NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js ci --no-progress --loglevel=error
 	@touch $@
 
+# Environments of the engines' own parsers, one for each version; see requirements/engines/README.md.
+ENGINES := .engines
+SMALL_ENGINES := $(ENGINES)/lmcache-0.4.3/.installed $(ENGINES)/lmcache-0.5.3/.installed
+LARGE_ENGINES := $(ENGINES)/vllm-0.19.0/.installed $(ENGINES)/vllm-0.25.1/.installed
+
+$(ENGINES)/%/.installed: requirements/engines/%.txt $(VENV)/.bootstrap
+	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $<
+	@touch $@
+
 .PHONY: setup
-setup: $(VENV)/.dev node_modules/.package-lock.json ## install everything that tests and checks need
+setup: $(VENV)/.dev $(SMALL_ENGINES) node_modules/.package-lock.json ## install everything that tests and checks need
 
 # -- the product --------------------------------------------------------------------------------------------------
 
@@ -61,8 +71,12 @@ export CDK_VALIDATION = false
 PYTEST = $(BIN)/python -m pytest
 
 .PHONY: test
-test: $(VENV)/.dev node_modules/.package-lock.json ## run every test that needs neither a GPU nor an account
+test: $(VENV)/.dev $(SMALL_ENGINES) node_modules/.package-lock.json ## run every test that needs neither a GPU nor an account
 	$(PYTEST) -n 2 --dist loadgroup -m 'not engines' tests
+
+.PHONY: test-engines
+test-engines: $(VENV)/.dev $(SMALL_ENGINES) $(LARGE_ENGINES) ## run the engines' own parsers over what is rendered (13 GB, half a minute to install)
+	$(PYTEST) -m engines tests/engines
 
 .PHONY: lint
 lint: $(VENV)/.dev ## check style and formatting
@@ -88,10 +102,12 @@ lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requireme
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/runtime.in -o requirements.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/router.in -o router/requirements.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements-dev.txt
+	for version in 0.4.3 0.5.3; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-deps requirements/engines/lmcache-$$version.in -o requirements/engines/lmcache-$$version.txt; done
+	for version in 0.19.0 0.25.1; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override requirements/engines/vllm-$$version-override.in --no-emit-package torchaudio --no-emit-package torchcodec --no-emit-package torchvision requirements/engines/vllm-$$version.in -o requirements/engines/vllm-$$version.txt; done
 
 .PHONY: clean
 clean: ## remove what the targets above made, the environment included
-	rm -rf $(VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(ENGINES) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
 
 .PHONY: drift
 drift: $(VENV)/.dev ## fail when a generated file differs from what the code says
