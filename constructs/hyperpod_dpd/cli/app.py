@@ -12,6 +12,7 @@ from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 
 COMMANDS = {
+    "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
     "explain": ("hyperpod_dpd.cli.explain", "say what a rule demands and why, or list all rules"),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),

@@ -18,9 +18,79 @@ POD_IDENTITY_AUDIENCE: Final = "pods.eks.amazonaws.com"
 
 _DIGEST: Final = "@sha256:[0-9a-f]{64}$"
 
-_CONTAINERS: Final = (
-    "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
-)
+_CONTAINERS: Final = """
+object.spec.containers
++ (has(object.spec.initContainers) ? object.spec.initContainers : [])
+"""
+
+_NO_SHARED_NAMESPACES: Final = """
+!(has(object.spec.hostNetwork) && object.spec.hostNetwork)
+&& !(has(object.spec.hostPID) && object.spec.hostPID)
+&& !(has(object.spec.hostIPC) && object.spec.hostIPC)
+&& !(has(object.spec.shareProcessNamespace) && object.spec.shareProcessNamespace)
+"""
+
+_NO_API_TOKEN: Final = f"""
+has(object.spec.serviceAccountName)
+&& object.spec.serviceAccountName == '{names.WORKER_SERVICE_ACCOUNT}'
+&& has(object.spec.automountServiceAccountToken)
+&& !object.spec.automountServiceAccountToken
+"""
+
+_HARMLESS_VOLUMES: Final = f"""
+!has(object.spec.volumes)
+|| object.spec.volumes.all(v,
+  has(v.emptyDir)
+  || has(v.configMap)
+  || has(v.persistentVolumeClaim)
+  || (v.name == '{POD_IDENTITY_VOLUME}'
+    && has(v.projected)
+    && v.projected.sources.all(s,
+      has(s.serviceAccountToken)
+      && has(s.serviceAccountToken.audience)
+      && s.serviceAccountToken.audience == '{POD_IDENTITY_AUDIENCE}')))
+"""
+
+_NO_DEBUG_CONTAINERS: Final = """
+!has(object.spec.ephemeralContainers)
+|| size(object.spec.ephemeralContainers) == 0
+"""
+
+_SECCOMP: Final = """
+has(object.spec.securityContext)
+&& has(object.spec.securityContext.seccompProfile)
+&& object.spec.securityContext.seccompProfile.type == 'RuntimeDefault'
+&& !has(object.spec.securityContext.sysctls)
+&& variables.containers.all(c,
+  !has(c.securityContext)
+  || !has(c.securityContext.seccompProfile)
+  || c.securityContext.seccompProfile.type == 'RuntimeDefault')
+"""
+
+_NO_HOST_PORTS: Final = """
+variables.containers.all(c,
+  !has(c.ports)
+  || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0))
+"""
+
+_NOT_PRIVILEGED: Final = """
+variables.containers.all(c,
+  has(c.securityContext)
+  && !(has(c.securityContext.privileged) && c.securityContext.privileged)
+  && has(c.securityContext.allowPrivilegeEscalation)
+  && !c.securityContext.allowPrivilegeEscalation
+  && (!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default'))
+"""
+
+_ONE_CAPABILITY: Final = """
+variables.containers.all(c,
+  has(c.securityContext)
+  && has(c.securityContext.capabilities)
+  && has(c.securityContext.capabilities.drop)
+  && 'ALL' in c.securityContext.capabilities.drop
+  && (!has(c.securityContext.capabilities.add)
+    || c.securityContext.capabilities.add.all(k, k == 'IPC_LOCK')))
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +103,7 @@ class Validation:
 
     def as_dict(self) -> dict[str, str]:
         """Return the entry of `spec.validations`."""
-        return {"expression": self.expression, "message": self.message, "reason": "Forbidden"}
+        return {"message": self.message, "reason": "Forbidden", "expression": self.expression.strip()}
 
 
 class WorkerAdmission(Construct):
@@ -76,7 +146,7 @@ class WorkerAdmission(Construct):
                         }
                     ]
                 },
-                "variables": [{"name": "containers", "expression": _CONTAINERS}],
+                "variables": [{"name": "containers", "expression": _CONTAINERS.strip()}],
                 "validations": [rule.as_dict() for rule in validations(deployment, images)],
             },
         )
@@ -101,92 +171,46 @@ class WorkerAdmission(Construct):
 
 def validations(deployment: Deployment, images: tuple[str, ...]) -> tuple[Validation, ...]:
     """Return what must hold for every pod of the workers' namespace."""
-    return (*_pod_validations(), *_container_validations(deployment), _image_validation(images))
-
-
-def _pod_validations() -> tuple[Validation, ...]:
+    privileged = deployment.serving.security.workers == "privileged"
     return (
         Validation(
-            expression=" && ".join(
-                f"!(has(object.spec.{field}) && object.spec.{field})"
-                for field in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
-            ),
+            expression=_NO_SHARED_NAMESPACES,
             message="workers share no namespace with their node or between their containers",
         ),
         Validation(
-            expression=(
-                "has(object.spec.serviceAccountName) && "
-                f"object.spec.serviceAccountName == '{names.WORKER_SERVICE_ACCOUNT}' && "
-                "has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken"
-            ),
+            expression=_NO_API_TOKEN,
             message=(
                 f"workers run as ServiceAccount `{names.WORKER_SERVICE_ACCOUNT}` without a token of the API server"
             ),
         ),
         Validation(
-            expression=(
-                "!has(object.spec.volumes) || object.spec.volumes.all(v, has(v.emptyDir) || has(v.configMap) || "
-                f"has(v.persistentVolumeClaim) || (v.name == '{POD_IDENTITY_VOLUME}' && has(v.projected) && "
-                "v.projected.sources.all(s, has(s.serviceAccountToken) && has(s.serviceAccountToken.audience) && "
-                f"s.serviceAccountToken.audience == '{POD_IDENTITY_AUDIENCE}')))"
-            ),
+            expression=_HARMLESS_VOLUMES,
             message="workers mount emptyDir, ConfigMap and PersistentVolumeClaim only; never a path of the node",
         ),
         Validation(
-            expression="!has(object.spec.ephemeralContainers) || size(object.spec.ephemeralContainers) == 0",
-            message="no debug containers in workers: their memory holds prompts",
+            expression=_NO_DEBUG_CONTAINERS,
+            message="no debug containers in workers, because their memory holds prompts",
         ),
         Validation(
-            expression=(
-                "has(object.spec.securityContext) && has(object.spec.securityContext.seccompProfile) && "
-                "object.spec.securityContext.seccompProfile.type == 'RuntimeDefault' && "
-                "!has(object.spec.securityContext.sysctls) && "
-                "variables.containers.all(c, !has(c.securityContext.seccompProfile) || "
-                "c.securityContext.seccompProfile.type == 'RuntimeDefault')"
-            ),
-            message="workers run under seccomp profile RuntimeDefault and set no sysctls",
+            expression=_SECCOMP, message="workers run under seccomp profile RuntimeDefault and set no sysctls"
         ),
-        Validation(
-            expression=(
-                "variables.containers.all(c, !has(c.ports) || "
-                "c.ports.all(p, !has(p.hostPort) || p.hostPort == 0))"
-            ),
-            message="workers take no port of their node",
-        ),
+        Validation(expression=_NO_HOST_PORTS, message="workers take no port of their node"),
+        *(() if privileged else _UNPRIVILEGED),
+        _image_validation(images),
     )
 
 
-def _container_validations(deployment: Deployment) -> tuple[Validation, ...]:
-    if deployment.serving.security.workers == "privileged":
-        return ()
-    return (
-        Validation(
-            expression=(
-                "variables.containers.all(c, has(c.securityContext) && "
-                "!(has(c.securityContext.privileged) && c.securityContext.privileged) && "
-                "has(c.securityContext.allowPrivilegeEscalation) && "
-                "!c.securityContext.allowPrivilegeEscalation && "
-                "(!has(c.securityContext.procMount) || c.securityContext.procMount == 'Default'))"
-            ),
-            message="workers are not privileged and cannot become it",
-        ),
-        Validation(
-            expression=(
-                "variables.containers.all(c, has(c.securityContext) && has(c.securityContext.capabilities) && "
-                "has(c.securityContext.capabilities.drop) && 'ALL' in c.securityContext.capabilities.drop && "
-                "(!has(c.securityContext.capabilities.add) || "
-                "c.securityContext.capabilities.add.all(k, k == 'IPC_LOCK')))"
-            ),
-            message="workers drop ALL capabilities and add none but IPC_LOCK",
-        ),
-    )
+_UNPRIVILEGED: Final = (
+    Validation(expression=_NOT_PRIVILEGED, message="workers are not privileged and cannot become it"),
+    Validation(expression=_ONE_CAPABILITY, message="workers drop ALL capabilities and add none but IPC_LOCK"),
+)
 
 
 def _image_validation(images: tuple[str, ...]) -> Validation:
     unpinned = tuple(image for image in images if not _pinned(image))
-    literal = "".join(f" || c.image == '{image}'" for image in unpinned)
+    literal = "".join(f"\n  || c.image == '{image}'" for image in unpinned)
     return Validation(
-        expression=f"variables.containers.all(c, c.image.matches('{_DIGEST}'){literal})",
+        expression=f"variables.containers.all(c,\n  c.image.matches('{_DIGEST}'){literal})",
         message="images of workers are pinned by digest"
         + (f", or `{'`, `'.join(unpinned)}`" if unpinned else ""),
     )

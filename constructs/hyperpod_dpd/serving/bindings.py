@@ -26,6 +26,7 @@ class Binding(Enum):
     """A value that is known only after the stacks are deployed."""
 
     WORKER_IMAGE = ("image of the workers by digest", _IMAGE)
+    WORKER_IMAGE_ID = ("first 12 digits of the digest of the workers' image", r"[0-9a-f]{12}")
     ROUTER_IMAGE = ("image of the router by digest", _IMAGE)
     MODEL_BUCKET = ("name of the bucket that holds the weights", r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
     FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", r"fs-[0-9a-f]{8,17}")
@@ -75,7 +76,7 @@ def placeholders(data: Any) -> Iterator[str]:
 
 
 def read_values(values: Mapping[str, str]) -> dict[Binding, str]:
-    """Return `values` by binding.
+    """Return `values` by binding; the image id follows from the image where it is not given.
 
     Raises:
         BindingError: an unknown name or a value that cannot be right; all of them at once.
@@ -83,9 +84,23 @@ def read_values(values: Mapping[str, str]) -> dict[Binding, str]:
     problems = [_unknown(name) for name in values if name not in Binding.__members__]
     known = {Binding[name]: value for name, value in values.items() if name in Binding.__members__}
     problems += [problem for binding, value in known.items() if (problem := binding.refuse(value))]
+    if not problems and Binding.WORKER_IMAGE in known:
+        problems += _set_image_id(known)
     if problems:
         raise BindingError(tuple(problems))
     return known
+
+
+def _set_image_id(known: dict[Binding, str]) -> list[str]:
+    computed = known[Binding.WORKER_IMAGE].rpartition(":")[2][:12]
+    given = known.setdefault(Binding.WORKER_IMAGE_ID, computed)
+    if given == computed:
+        return []
+    problem = (
+        f"`WORKER_IMAGE_ID` does not belong to `WORKER_IMAGE`: given `{given}`, computed `{computed}`. "
+        "help: leave `WORKER_IMAGE_ID` out"
+    )
+    return [problem]
 
 
 def bind(text: str, values: Mapping[Binding, str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
+from hyperpod_dpd.derive.addresses import SERVICE_CIDR, address_plan
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.spec import Deployment, HuggingFaceSource, S3Source
@@ -18,8 +19,8 @@ ANYWHERE: Final = "0.0.0.0/0"
 POD_IDENTITY_ADDRESS: Final = "169.254.170.23/32"
 """Link-local address of the EKS Pod Identity agent on every node (EKS User Guide, pod-id-how-it-works)."""
 
-API_SERVER_ADDRESSES: Final = ("10.100.0.1/32", "172.20.0.1/32")
-"""First address of the two ranges from which EKS chooses the Service network (EKS API, serviceIpv4Cidr)."""
+FOREIGN_SERVICE_ADDRESSES: Final = ("10.100.0.1/32", "172.20.0.1/32")
+"""First address of the two ranges from which EKS chooses when a cluster names none (EKS API, serviceIpv4Cidr)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +141,7 @@ def _router(deployment: Deployment) -> Iterator[Flow]:
     clients: list[Peer] = [Pods(namespace=names.system_namespace(deployment))]
     clients += [ForeignPods(namespace=namespace) for namespace in deployment.routing.client_namespaces]
     if deployment.routing.load_balancer is not None:
-        # the load balancer's own interfaces: which subnets of the VPC they are in, only its controller knows
-        clients.append(Addresses(cidrs=(deployment.network.cidr,)))
+        clients.append(_load_balancer(deployment))
     for client in clients:
         yield Flow(name="clients", source=client, destination=router, ports=endpoint)
     if deployment.platform.scraping != "none":
@@ -149,7 +149,7 @@ def _router(deployment: Deployment) -> Iterator[Flow]:
     yield Flow(
         name="api-server",
         source=router,
-        destination=Addresses(cidrs=(*API_SERVER_ADDRESSES, deployment.network.cidr)),
+        destination=_api_server(deployment),
         ports=(Ports.one(443),),
     )
 
@@ -194,6 +194,24 @@ def _tracing(deployment: Deployment) -> Iterator[Flow]:
 
 def _scraper(deployment: Deployment) -> ForeignPods:
     return ForeignPods(namespace=deployment.platform.scraping_namespace)
+
+
+def _load_balancer(deployment: Deployment) -> Addresses:
+    """Return the subnets in which the load balancer has its interfaces."""
+    balancer = deployment.routing.load_balancer
+    if deployment.cluster.existing is not None or balancer is None:
+        return Addresses(cidrs=_vpc(deployment))
+    zones = address_plan(deployment.network).zones.values()
+    public = balancer.scheme == "internet-facing"
+    return Addresses(cidrs=tuple(str(zone.public if public else zone.system) for zone in zones))
+
+
+def _api_server(deployment: Deployment) -> Addresses:
+    """Return the API server's Service address and its interfaces: policies see a packet before or after translation."""
+    if deployment.cluster.existing is not None:
+        return Addresses(cidrs=(*FOREIGN_SERVICE_ADDRESSES, *_vpc(deployment)))
+    zones = address_plan(deployment.network).zones.values()
+    return Addresses(cidrs=(f"{SERVICE_CIDR[1]}/32", *(str(zone.control_plane) for zone in zones)))
 
 
 def _vpc(deployment: Deployment) -> tuple[str, ...]:

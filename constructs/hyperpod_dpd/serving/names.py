@@ -19,6 +19,9 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 GENERATION_LABEL: Final = "hyperpod-dpd/generation"
 """Digest of everything that prefill and decode must have in common; a Service selects one generation only."""
 
+WORKERS_LABEL: Final = "hyperpod-dpd/workers"
+"""Tells several Deployments of one component apart, such as colocated workers on two instance groups."""
+
 CONFIG_HASH_ANNOTATION: Final = "hyperpod-dpd/config-hash"
 """Digest of the ConfigMap that a pod mounts, so that a change of the text rolls the pods."""
 

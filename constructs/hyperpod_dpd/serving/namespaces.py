@@ -6,7 +6,7 @@ import cdk8s_plus_27 as kplus
 from constructs import Construct
 
 from hyperpod_dpd.serving import names
-from hyperpod_dpd.serving.objects import metadata
+from hyperpod_dpd.serving.objects import leave_out, metadata
 from hyperpod_dpd.spec import Deployment
 
 RESTRICTED: Final = "restricted"
@@ -37,6 +37,7 @@ class Namespaces(Construct):
             if enforced == RESTRICTED:
                 security["pod-security.kubernetes.io/warn"] = RESTRICTED
                 security["pod-security.kubernetes.io/warn-version"] = version
-            kplus.Namespace(
+            namespace = kplus.Namespace(
                 self, key, metadata=metadata(name, labels={**names.labels(deployment), **security})
             )
+            leave_out(namespace, "/spec")

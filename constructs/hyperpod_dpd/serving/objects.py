@@ -5,7 +5,7 @@ alike. `cdk8s.ApiObject` passes everything through; `kubernetes-validate` at the
 checks it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdk8s import ApiObject, ApiObjectMetadata, JsonPatch
@@ -59,7 +59,13 @@ def metadata(
     )
 
 
-def _walk(value: Any, path: str) -> Any:
+def leave_out(made: Construct, *paths: str) -> None:
+    """Remove what cdk8s-plus writes although nobody asked for it, such as an empty list, at JSON pointers `paths`."""
+    for path in paths:
+        ApiObject.of(made).add_json_patch(JsonPatch.remove(path))
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     match value:
         case Mapping():
             for key, item in value.items():

@@ -1,0 +1,177 @@
+"""Profiles: complete renderings of a deployment, one of which is on the cluster at a time."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from cdk8s import App, Chart
+
+from hyperpod_dpd.derive import RoleFacts, ServingFacts, resolve
+from hyperpod_dpd.serving.admission import WorkerAdmission
+from hyperpod_dpd.serving.engine import EngineConfiguration, Variant, engine_configuration
+from hyperpod_dpd.serving.engine.values import Peer
+from hyperpod_dpd.serving.flows import HandOff, Ports, flows
+from hyperpod_dpd.serving.model_delivery import ModelVolume
+from hyperpod_dpd.serving.names import Component
+from hyperpod_dpd.serving.namespaces import Namespaces
+from hyperpod_dpd.serving.network_policies import NetworkPolicies
+from hyperpod_dpd.serving.router import Router, RouterIngress
+from hyperpod_dpd.serving.router_arguments import router_arguments
+from hyperpod_dpd.serving.secrets import Secrets, has_secrets
+from hyperpod_dpd.serving.worker import (
+    Placement,
+    Workers,
+    WorkerService,
+    WorkerServiceAccount,
+    generation_label,
+    worker_image,
+)
+from hyperpod_dpd.spec import Deployment, FsxSource, Role
+
+
+class Profile(StrEnum):
+    """What is rendered of a deployment. All profiles use the same names, so that one replaces the other."""
+
+    SELF_MANAGED = "self-managed"
+    """Prefill and decode workers, and the router that hands over between them."""
+
+    BASELINE = "baseline"
+    """Colocated workers with vLLM's own defaults on the same GPUs, behind the same router."""
+
+    BASELINE_TUNED = "baseline-tuned"
+    """The same with a small token budget per step."""
+
+
+class ProfileCharts:
+    """The charts of one profile. A chart is a file: one concept, a page long."""
+
+    def __init__(self, app: App, *, deployment: Deployment, profile: Profile) -> None:
+        """Add the charts of `profile` to `app`.
+
+        Raises:
+            UnresolvedError: something that the deployment names does not exist or does not go together.
+            IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
+        """
+        self._app = app
+        self._deployment = deployment
+        self._facts = resolve(deployment)
+        if profile is Profile.SELF_MANAGED:
+            self._disaggregated()
+        else:
+            self._colocated(Variant.BASELINE if profile is Profile.BASELINE else Variant.TUNED)
+
+    def _chart(self, name: str) -> Chart:
+        return Chart(self._app, name, disable_resource_name_hashes=True)
+
+    def _disaggregated(self) -> None:
+        engines = {
+            component: engine_configuration(self._deployment, Role(component.value))
+            for component in (Component.PREFILL, Component.DECODE)
+        }
+        self._common(engines)
+        for component, engine in engines.items():
+            chart = self._chart(component.value)
+            self._service(chart, component, engine)
+            facts = self._facts.role(Role(component.value))
+            Workers(
+                chart,
+                "workers",
+                deployment=self._deployment,
+                component=component,
+                engine=engine,
+                placement=_placement(facts, avoids=_OPPOSITE[component]),
+            )
+        self._router(decoders=Component.DECODE, disaggregates=True)
+
+    def _colocated(self, variant: Variant) -> None:
+        places = _colocated_places(self._facts)
+        engines = [
+            engine_configuration(self._deployment, Role.COLOCATED, variant=variant, nodes=place.role)
+            for place, _ in places
+        ]
+        self._common({Component.COLOCATED: engines[0]})
+        chart = self._chart(Component.COLOCATED.value)
+        self._service(chart, Component.COLOCATED, engines[0])
+        for (place, replicas), engine in zip(places, engines, strict=True):
+            Workers(
+                chart,
+                place.group.name,
+                deployment=self._deployment,
+                component=Component.COLOCATED,
+                engine=engine,
+                placement=_placement(place, replicas=replicas),
+                name=f"{Component.COLOCATED.value}-{place.group.name}",
+            )
+        self._router(decoders=Component.COLOCATED, disaggregates=False)
+
+    def _common(self, engines: dict[Component, EngineConfiguration]) -> None:
+        deployment = self._deployment
+        Namespaces(self._chart("namespaces"), "namespaces", deployment=deployment)
+        images = tuple(dict.fromkeys(worker_image(engine) for engine in engines.values()))
+        WorkerAdmission(self._chart("admission"), "admission", deployment=deployment, images=images)
+        NetworkPolicies(
+            self._chart("network-policies"),
+            "policies",
+            deployment=deployment,
+            flows=flows(deployment, tuple(engines), tuple(_hand_offs(engines))),
+        )
+        if has_secrets(deployment):
+            Secrets(self._chart("secrets"), "secrets", deployment=deployment)
+        source = deployment.model.source
+        if isinstance(source, FsxSource):
+            ModelVolume(self._chart("model"), "model", deployment=deployment, source=source)
+        WorkerServiceAccount(self._chart("workers"), "account", deployment=deployment)
+
+    def _service(self, chart: Chart, component: Component, engine: EngineConfiguration) -> None:
+        WorkerService(
+            chart,
+            "service",
+            deployment=self._deployment,
+            component=component,
+            generation=generation_label(engine),
+        )
+
+    def _router(self, *, decoders: Component, disaggregates: bool) -> None:
+        chart = self._chart(Component.ROUTER.value)
+        arguments = router_arguments(
+            self._deployment, self._facts, decoders=decoders, disaggregates=disaggregates
+        )
+        router = Router(chart, "router", deployment=self._deployment, arguments=arguments)
+        balancer = self._deployment.routing.load_balancer
+        if balancer is not None:
+            RouterIngress(
+                chart, "ingress", deployment=self._deployment, service=router.service, balancer=balancer
+            )
+
+
+_OPPOSITE = {Component.PREFILL: Component.DECODE, Component.DECODE: Component.PREFILL}
+
+
+def _placement(
+    facts: RoleFacts, *, avoids: Component | None = None, replicas: int | None = None
+) -> Placement:
+    return Placement(
+        group=facts.group,
+        replicas=facts.replicas if replicas is None else replicas,
+        whole_node=facts.whole_node,
+        workers_per_node=facts.workers_per_node,
+        avoids=avoids,
+    )
+
+
+def _colocated_places(facts: ServingFacts) -> list[tuple[RoleFacts, int]]:
+    """Return where colocated workers run: as many on each instance group as disaggregated serving has there."""
+    prefill, decode = facts.prefill, facts.decode
+    if prefill.group.name == decode.group.name:
+        return [(prefill, prefill.replicas + decode.replicas)]
+    return [(prefill, prefill.replicas), (decode, decode.replicas)]
+
+
+def _hand_offs(engines: dict[Component, EngineConfiguration]) -> Iterator[HandOff]:
+    """Yield who connects to whom, from the ports that each engine says are for the other role."""
+    for component, engine in engines.items():
+        for peer in (Peer.PREFILL, Peer.DECODE):
+            ranges = tuple(
+                Ports(first=ports.first, last=ports.last) for ports in engine.ports if peer in ports.peers
+            )
+            if ranges:
+                yield HandOff(source=Component(peer.value), destination=component, ports=ranges)

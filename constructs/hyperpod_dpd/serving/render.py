@@ -1,0 +1,135 @@
+"""From a deployment to the YAML that people review and clusters run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from cdk8s import App
+
+from hyperpod_dpd.serving.bindings import placeholders
+from hyperpod_dpd.serving.profile import Profile, ProfileCharts
+from hyperpod_dpd.spec import Deployment
+
+KUSTOMIZATION: Final = "kustomization.yaml"
+_LINE_LENGTH: Final = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedFile:
+    """One YAML file of a profile."""
+
+    name: str
+    """File name without its ending."""
+
+    objects: tuple[dict[str, Any], ...]
+    """Kubernetes objects in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """Everything that a profile puts on the cluster."""
+
+    deployment: Deployment
+    profile: Profile
+    files: tuple[RenderedFile, ...]
+
+    @property
+    def objects(self) -> tuple[dict[str, Any], ...]:
+        """Every object of every file."""
+        return tuple(entry for file in self.files for entry in file.objects)
+
+    def texts(self) -> dict[str, str]:
+        """Return the text of every file by file name, the kustomization included."""
+        texts = {
+            f"{file.name}.yaml": self._header(file) + "".join(_document(entry) for entry in file.objects)
+            for file in self.files
+        }
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": list(texts),
+        }
+        return {**texts, KUSTOMIZATION: self._header(None) + _document(kustomization)}
+
+    def _header(self, file: RenderedFile | None) -> str:
+        lines = [
+            f"# Rendered from deployment `{self.deployment.name}`, profile `{self.profile.value}`, by `make render`.",
+            "# Do not edit: change the deployment and render again.",
+        ]
+        bound = sorted(set(placeholders(list(file.objects)))) if file else []
+        if bound:
+            lines.append(f"# `dpd bind` fills {', '.join(f'${{dpd:{name}}}' for name in bound)}.")
+        return "\n".join(lines) + "\n"
+
+
+def render(deployment: Deployment, profile: Profile) -> Rendering:
+    """Return what `profile` puts on the cluster.
+
+    Raises:
+        UnresolvedError: something that the deployment names does not exist or does not go together.
+        IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
+    """
+    app = App()
+    ProfileCharts(app, deployment=deployment, profile=profile)
+    return Rendering(
+        deployment=deployment,
+        profile=profile,
+        files=tuple(RenderedFile(name=chart.node.id, objects=tuple(chart.to_json())) for chart in app.charts),
+    )
+
+
+def write(rendering: Rendering, directory: Path) -> tuple[Path, ...]:
+    """Write `rendering` into `directory`, remove YAML files that it no longer has, and return what changed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = rendering.texts()
+    changed = []
+    for path in sorted(directory.glob("*.yaml")):
+        if path.name not in texts:
+            path.unlink()
+            changed.append(path)
+    for name, text in texts.items():
+        path = directory / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    return tuple(changed)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what a reviewer wants to read: lists indented, texts of several lines as blocks."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        super().increase_indent(flow, False)  # noqa: FBT003
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _document(entry: dict[str, Any]) -> str:
+    return "---\n" + yaml.dump(
+        _name_first(entry),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=_LINE_LENGTH,
+        default_flow_style=False,
+    )
+
+
+def _name_first(entry: dict[str, Any]) -> dict[str, Any]:
+    """Order metadata as people read it; cdk8s sorts it by letter."""
+    if "metadata" not in entry:
+        return entry
+    metadata = entry["metadata"]
+    order = ("name", "namespace", "labels", "annotations")
+    known = {key: metadata[key] for key in order if key in metadata}
+    return {**entry, "metadata": {**known, **metadata}}

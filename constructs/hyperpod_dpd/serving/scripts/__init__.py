@@ -1,0 +1,1 @@
+"""Programs that run inside a worker, delivered through its ConfigMap."""

@@ -1,0 +1,50 @@
+"""Render every profile of every deployment into `manifests/rendered/`, without AWS CDK.
+
+Run it with `make render`, or `python manifests/main.py FILE...` for some deployments only. GitOps users point their
+tool at `manifests/rendered/<deployment>/<profile>/`, a kustomization each.
+"""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hyperpod_dpd.rules.check import DeploymentRefusedError, refuse_unless_valid
+from hyperpod_dpd.serving.profile import Profile
+from hyperpod_dpd.serving.render import render, write
+from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
+
+ROOT = Path(__file__).resolve().parent.parent
+RENDERED = ROOT / "manifests" / "rendered"
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Render the deployments in the files `arguments`, or all of `deployments/`, and return the exit code."""
+    files = [Path(argument) for argument in arguments] or sorted((ROOT / "deployments").glob("*.yaml"))
+    names = set()
+    for file in files:
+        try:
+            deployment = load(file).deployment
+            refuse_unless_valid(deployment)
+        except (UnreadableDeploymentError, DeploymentRefusedError) as error:
+            sys.stderr.write(f"{error}\n")
+            return 2 if isinstance(error, UnreadableDeploymentError) else 1
+        names.add(deployment.name)
+        for profile in Profile:
+            folder = RENDERED / deployment.name / profile.value
+            changed = write(render(deployment, profile), folder)
+            sys.stdout.write(f"{folder.relative_to(ROOT)}: {len(changed)} files changed\n")
+    if not arguments:
+        _remove_leftovers(names)
+    return 0
+
+
+def _remove_leftovers(names: set[str]) -> None:
+    """Remove what belongs to deployments that no longer exist."""
+    for folder in RENDERED.iterdir():
+        if folder.is_dir() and folder.name not in names:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
