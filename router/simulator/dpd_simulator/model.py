@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dpd_simulator.tokenizer import Vocabulary
 
 _LANES = 8
-_COMMON_WORDS = 24
+_COMMON_WORDS = 10
 _END_OF_TURN_BELOW = 4  # of 256: about one token in 64 ends the turn
 _LEADING_BYTE_BELOW = 24  # of 256: about one lane in ten starts a character of several bytes
 
@@ -74,9 +74,9 @@ class ModelState:
         if part[0] < _LEADING_BYTE_BELOW and lane:
             return vocabulary.byte_ids[_LEADING_BYTES[choice % len(_LEADING_BYTES)]]
         words = vocabulary.size - vocabulary.first_word_id - 8
-        # Every other lane draws from a few words, so that outputs repeat themselves and penalties matter.
+        # Three lanes in four draw from a few words, so that outputs repeat themselves and penalties matter.
         first: int = vocabulary.first_word_id
-        return first + choice % (_COMMON_WORDS if lane % 2 else words)
+        return first + choice % (_COMMON_WORDS if lane % 4 else words)
 
     def _follow_bytes(self, token_id: int) -> None:
         byte = self._vocabulary.byte_of_id.get(token_id)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -13,6 +13,8 @@ import zmq
 import zmq.asyncio
 
 from dpd_simulator import NOTIFICATION_PORT, SimulatedCluster, SimulatedEngine
+
+HubFactory = Callable[[SimulatedCluster], Awaitable["Hub"]]
 
 
 class Hub:
@@ -129,7 +131,7 @@ def ids(count: int, seed: int) -> list[int]:
 
 
 @pytest.fixture
-async def hub_factory() -> AsyncIterator[Any]:
+async def hub_factory() -> AsyncIterator[HubFactory]:
     """Starts a cluster and the router's side of it; everything ends with the test."""
     started: list[tuple[SimulatedCluster, aiohttp.ClientSession, Hub]] = []
 

@@ -17,7 +17,7 @@ from dpd_simulator import (
     Role,
     SimulatedCluster,
 )
-from tests.router.simulator.conftest import Hub, cached_tokens, ids
+from tests.router.simulator.conftest import Hub, HubFactory, cached_tokens, ids
 
 QUICK = LMCacheConfig(allocation_timeout_seconds=0.2)
 LEGACY = LMCacheConfig(version="0.4.3")
@@ -43,7 +43,7 @@ class NaiveProxy:
         return web.json_response(answer)
 
 
-async def test_a_proxy_that_forwards_the_same_prompt_dies_after_87_requests(hub_factory) -> None:
+async def test_a_proxy_that_forwards_the_same_prompt_dies_after_87_requests(hub_factory: HubFactory) -> None:
     """Measured: 1 GiB is 102 chunks, a 4,096-token prompt takes 16, one stays: 102 - 16 + 1."""
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     proxy = NaiveProxy(hub)
@@ -67,7 +67,9 @@ async def test_a_proxy_that_forwards_the_same_prompt_dies_after_87_requests(hub_
 
 @pytest.mark.parametrize("tokens", [4096, 1000])
 @pytest.mark.parametrize("lmcache", [QUICK, LEGACY], ids=["0.5.3", "0.4.3"])
-async def test_continuing_from_the_first_token_leaves_nothing_behind(hub_factory, tokens, lmcache) -> None:
+async def test_continuing_from_the_first_token_leaves_nothing_behind(
+    hub_factory: HubFactory, tokens: int, lmcache: LMCacheConfig
+) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=lmcache))
     for number in range(140):
         prompt = ids(tokens, number)
@@ -78,7 +80,7 @@ async def test_continuing_from_the_first_token_leaves_nothing_behind(hub_factory
     assert hub.cluster.decoders[0].used_chunks == (0,)
 
 
-async def test_abandoned_handoffs_fill_the_buffer_and_draining_them_frees_it(hub_factory) -> None:
+async def test_abandoned_handoffs_fill_the_buffer_and_draining_them_frees_it(hub_factory: HubFactory) -> None:
     """The order of the measured run: eight chunks had leaked before five abandoned prompts filled 102 chunks."""
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     for number in range(8):
@@ -104,7 +106,9 @@ async def test_abandoned_handoffs_fill_the_buffer_and_draining_them_frees_it(hub
     assert await hub.wait_notified("after")
 
 
-async def test_an_empty_buffer_takes_six_prompts_and_a_failed_prefill_still_answers_200(hub_factory) -> None:
+async def test_an_empty_buffer_takes_six_prompts_and_a_failed_prefill_still_answers_200(
+    hub_factory: HubFactory,
+) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     for number in range(6):
         await hub.prefill(ids(4096, number), f"a{number}", tag=f"a{number}")
@@ -116,7 +120,7 @@ async def test_an_empty_buffer_takes_six_prompts_and_a_failed_prefill_still_answ
     assert hub.cluster.decoders[0].used_chunks == (96,)
 
 
-async def test_tags_keep_requests_apart_and_a_hit_happens_once(hub_factory) -> None:
+async def test_tags_keep_requests_apart_and_a_hit_happens_once(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     prompt = ids(1024, 1)
     first = await hub.prefill(prompt, "t1", tag="T1")
@@ -128,7 +132,7 @@ async def test_tags_keep_requests_apart_and_a_hit_happens_once(hub_factory) -> N
     assert cached_tokens(await hub.decode(continued, tag="T1")) == 0
 
 
-async def test_identical_untagged_prompts_share_chunks_until_each_was_read(hub_factory) -> None:
+async def test_identical_untagged_prompts_share_chunks_until_each_was_read(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     prompt = ids(1024, 1)
     for number in range(3):
@@ -141,7 +145,7 @@ async def test_identical_untagged_prompts_share_chunks_until_each_was_read(hub_f
         assert hub.cluster.decoders[0].used_chunks == (left,)
 
 
-async def test_a_tag_with_an_at_sign_never_notifies(hub_factory) -> None:
+async def test_a_tag_with_an_at_sign_never_notifies(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     assert (await hub.prefill(ids(600, 1), "bad", tag="a@b"))["status"] == 200
     assert not await hub.wait_notified("bad", seconds=0.3)
@@ -149,7 +153,7 @@ async def test_a_tag_with_an_at_sign_never_notifies(hub_factory) -> None:
     assert await hub.wait_notified("good")
 
 
-async def test_a_tag_with_an_at_sign_silences_a_0_4_3_receiver_for_ever(hub_factory) -> None:
+async def test_a_tag_with_an_at_sign_silences_a_0_4_3_receiver_for_ever(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=LEGACY))
     hanging = asyncio.create_task(hub.prefill(ids(600, 1), "bad", tag="a@b"))
     assert not await hub.wait_notified("bad", seconds=0.3)
@@ -157,7 +161,7 @@ async def test_a_tag_with_an_at_sign_silences_a_0_4_3_receiver_for_ever(hub_fact
     hanging.cancel()
 
 
-async def test_every_rank_has_its_own_buffer_and_sends_its_own_notification(hub_factory) -> None:
+async def test_every_rank_has_its_own_buffer_and_sends_its_own_notification(hub_factory: HubFactory) -> None:
     engine = EngineConfig(tensor_parallel_size=4)
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, engine=engine, lmcache=QUICK))
     prompt = ids(1000, 1)
@@ -175,7 +179,7 @@ async def test_every_rank_has_its_own_buffer_and_sends_its_own_notification(hub_
 
 @pytest.mark.parametrize("lmcache", [QUICK, LEGACY], ids=["0.5.3", "0.4.3"])
 async def test_a_decoder_restarted_at_the_same_address_is_lost_and_another_port_heals_it(
-    hub_factory, lmcache
+    hub_factory: HubFactory, lmcache: LMCacheConfig
 ) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=2, decode=1, lmcache=lmcache))
     decoder, prefiller = hub.cluster.decoders[0], hub.cluster.prefillers[0]
@@ -202,7 +206,9 @@ async def test_a_decoder_restarted_at_the_same_address_is_lost_and_another_port_
     assert await hub.wait_notified("healed")
 
 
-async def test_a_prefiller_hangs_on_first_contact_with_a_decoder_that_does_not_listen(hub_factory) -> None:
+async def test_a_prefiller_hangs_on_first_contact_with_a_decoder_that_does_not_listen(
+    hub_factory: HubFactory,
+) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=2, lmcache=QUICK))
     await hub.cluster.decoders[1].stop()
     hanging = asyncio.create_task(hub.prefill(ids(600, 1), "down", tag="1", decoder=1))
@@ -214,7 +220,7 @@ async def test_a_prefiller_hangs_on_first_contact_with_a_decoder_that_does_not_l
     assert await hub.wait_notified("up")
 
 
-async def test_a_hung_forward_pass_kills_the_engine_after_its_timeout(hub_factory) -> None:
+async def test_a_hung_forward_pass_kills_the_engine_after_its_timeout(hub_factory: HubFactory) -> None:
     engine = EngineConfig(execute_model_timeout_seconds=0.3)
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, engine=engine, lmcache=LEGACY))
     await hub.cluster.add_fault(Fault(kind=FaultKind.BUFFER_FULL), hub.cluster.decoders)
@@ -223,7 +229,7 @@ async def test_a_hung_forward_pass_kills_the_engine_after_its_timeout(hub_factor
     assert not hub.cluster.prefillers[0].running
 
 
-async def test_a_prompt_without_disagg_spec_kills_a_prefiller(hub_factory) -> None:
+async def test_a_prompt_without_disagg_spec_kills_a_prefiller(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK))
     prefiller = hub.cluster.prefillers[0]
     answer = await hub.post(prefiller, "/v1/completions", prompt=ids(600, 1), max_tokens=1)
@@ -236,7 +242,9 @@ async def test_a_prompt_without_disagg_spec_kills_a_prefiller(hub_factory) -> No
         assert response.status == 200
 
 
-async def test_prefix_caching_on_the_decoder_leaks_chunks_that_it_already_has(hub_factory) -> None:
+async def test_prefix_caching_on_the_decoder_leaks_chunks_that_it_already_has(
+    hub_factory: HubFactory,
+) -> None:
     engine = EngineConfig(prefix_caching=True)
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, engine=engine, lmcache=QUICK))
     prompt = ids(1024, 1)
@@ -247,7 +255,7 @@ async def test_prefix_caching_on_the_decoder_leaks_chunks_that_it_already_has(hu
         assert hub.cluster.decoders[0].used_chunks == (leaked,)
 
 
-async def test_land_then_serve_frees_every_chunk_and_hits_the_prefix_cache(hub_factory) -> None:
+async def test_land_then_serve_frees_every_chunk_and_hits_the_prefix_cache(hub_factory: HubFactory) -> None:
     engine = EngineConfig(prefix_caching=True)
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, engine=engine, lmcache=QUICK))
     prompt = ids(1000, 1)
@@ -263,7 +271,7 @@ async def test_land_then_serve_frees_every_chunk_and_hits_the_prefix_cache(hub_f
         assert hub.cluster.decoders[0].used_chunks == (0,)
 
 
-async def test_a_salt_keeps_the_prefix_cache_apart(hub_factory) -> None:
+async def test_a_salt_keeps_the_prefix_cache_apart(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(colocated=1, engine=EngineConfig(prefix_caching=True)))
     body = {"prompt": ids(400, 1), "max_tokens": 1}
     engine = hub.cluster.colocated[0]
@@ -274,7 +282,7 @@ async def test_a_salt_keeps_the_prefix_cache_apart(hub_factory) -> None:
     assert hits == [0, 384, 0]
 
 
-async def test_processes_with_different_hash_seeds_never_hit(hub_factory) -> None:
+async def test_processes_with_different_hash_seeds_never_hit(hub_factory: HubFactory) -> None:
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=replace(QUICK, hash_seed=None)))
     first = await hub.prefill(ids(600, 1), "s", tag="s")
     assert await hub.wait_notified("s")
@@ -282,7 +290,7 @@ async def test_processes_with_different_hash_seeds_never_hit(hub_factory) -> Non
     assert cached_tokens(answer) == 0
 
 
-async def test_reading_chunks_before_they_are_written_changes_the_text(hub_factory) -> None:
+async def test_reading_chunks_before_they_are_written_changes_the_text(hub_factory: HubFactory) -> None:
     times = ConstantStepTimes(transfer_seconds_per_token=0.001)
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=QUICK, step_times=times))
     prompt = ids(600, 1)
@@ -296,7 +304,7 @@ async def test_reading_chunks_before_they_are_written_changes_the_text(hub_facto
     assert early["choices"][0]["text"] != direct["choices"][0]["text"]
 
 
-async def test_a_prefill_cancelled_between_its_parts_leaves_a_reservation(hub_factory) -> None:
+async def test_a_prefill_cancelled_between_its_parts_leaves_a_reservation(hub_factory: HubFactory) -> None:
     engine = EngineConfig(max_num_batched_tokens=1024)
     times = ConstantStepTimes(prefill_seconds_per_token=0.0001)
     hub = await hub_factory(
@@ -314,7 +322,7 @@ async def test_a_prefill_cancelled_between_its_parts_leaves_a_reservation(hub_fa
     assert decoder.reserved_chunks == (32,)
 
 
-async def test_a_prompt_larger_than_the_buffer_fails_at_once(hub_factory) -> None:
+async def test_a_prompt_larger_than_the_buffer_fails_at_once(hub_factory: HubFactory) -> None:
     small = replace(QUICK, buffer_bytes=3 * QUICK.chunk_bytes, allocation_timeout_seconds=30.0)
     hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, lmcache=small))
     hub.cluster.prefillers[0].config = replace(hub.cluster.prefillers[0].config, lmcache=QUICK)
