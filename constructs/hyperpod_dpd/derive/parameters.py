@@ -16,6 +16,8 @@ class Parameter(StrEnum):
     EKS_ARN = "eks-arn"
     EKS_SECURITY_GROUP_ID = "eks-security-group-id"
     OIDC_PROVIDER_ARN = "oidc-provider-arn"
+    HYPERPOD_NAME = "hyperpod-name"
+    HYPERPOD_ARN = "hyperpod-arn"
 
 
 def parameter_prefix(deployment: Deployment) -> str:

@@ -1,0 +1,1 @@
+"""The Lambda function behind the dependencies chart's custom resource."""

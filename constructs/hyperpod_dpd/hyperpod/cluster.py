@@ -1,0 +1,103 @@
+"""The HyperPod cluster."""
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct, IConstruct
+
+from hyperpod_dpd.hyperpod.execution_role import ExecutionRole
+from hyperpod_dpd.hyperpod.instance_groups import instance_group
+from hyperpod_dpd.spec import HyperPod
+from hyperpod_dpd.storage import LifecycleScripts
+
+
+class HyperPodCluster(Construct):
+    """A HyperPod cluster on EKS with the instance groups of the specification.
+
+    The name is explicit, so that CloudFormation itself refuses a change that would replace the cluster and give its
+    capacity away.
+
+    Attributes:
+        cluster: the L1 cluster.
+        role: execution role of its nodes.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        spec: HyperPod,
+        cluster: eks.ICluster | eks.Cluster,
+        subnet_id: str,
+        security_group_id: str,
+        scripts: LifecycleScripts,
+        needs: Sequence[IConstruct],
+        removal_policy: cdk.RemovalPolicy,
+    ) -> None:
+        """Create the cluster.
+
+        Args:
+            scope: where the construct lives.
+            construct_id: its id.
+            name: cluster name.
+            spec: groups and modes.
+            cluster: EKS cluster that the nodes join.
+            subnet_id: private subnet of the GPU zone.
+            security_group_id: EFA security group.
+            scripts: lifecycle scripts.
+            needs: what must exist first and is not referenced: the security group's rules, the subnet's way out, the
+                dependencies chart.
+            removal_policy: whether the cluster, and with it the capacity, outlives the stack.
+
+        Raises:
+            ValueError: a group asks for what HyperPod cannot do.
+        """
+        super().__init__(scope, construct_id)
+        self.role = ExecutionRole(
+            self,
+            "ExecutionRole",
+            cluster=cluster,
+            scripts=scripts.bucket,
+            subnet_ids=[subnet_id],
+            security_group_ids=[security_group_id],
+        )
+        self.cluster = sagemaker.CfnCluster(
+            self,
+            "Resource",
+            cluster_name=name,
+            orchestrator=sagemaker.CfnCluster.OrchestratorProperty(
+                eks=sagemaker.CfnCluster.ClusterOrchestratorEksConfigProperty(cluster_arn=cluster.cluster_arn)
+            ),
+            vpc_config=sagemaker.CfnCluster.VpcConfigProperty(
+                security_group_ids=[security_group_id], subnets=[subnet_id]
+            ),
+            node_recovery="Automatic" if spec.node_recovery == "automatic" else "None",
+            node_provisioning_mode="Continuous" if spec.continuous_provisioning else None,
+            tiered_storage_config=_tiered_storage(spec),
+            instance_groups=[
+                instance_group(
+                    group,
+                    execution_role_arn=self.role.role.role_arn,
+                    scripts_uri=scripts.uri,
+                    on_create=scripts.on_create,
+                    subnet_id=subnet_id,
+                    security_group_id=security_group_id,
+                )
+                for group in spec.instance_groups
+            ],
+        )
+        self.cluster.apply_removal_policy(removal_policy)
+        self.cluster.node.add_dependency(self.role.policies, scripts.upload, *needs)
+
+
+def _tiered_storage(spec: HyperPod) -> sagemaker.CfnCluster.TieredStorageConfigProperty | None:
+    percent = spec.tiered_storage_memory_percent
+    if percent is None:
+        return None
+    return sagemaker.CfnCluster.TieredStorageConfigProperty(
+        mode="Enable", instance_memory_allocation_percentage=percent
+    )

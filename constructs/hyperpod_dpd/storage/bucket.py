@@ -1,0 +1,134 @@
+"""Buckets as this project makes them: private, encrypted, versioned, logged, TLS only."""
+
+import hashlib
+from typing import cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+_MAX_NAME = 63
+_ACCOUNT_DIGITS = 12
+_NONCURRENT_DAYS = 90
+_ACCESS_LOG_DAYS = 365
+
+
+def bucket_name(prefix: str, deployment: str, stack: cdk.Stack) -> str:
+    """Return a name that starts with `prefix` and is the deployment's own in every account and region.
+
+    A deployment's name may be longer than what is left of S3's 63 characters; it is then cut and told apart by eight
+    digits of its hash.
+    """
+    room = _MAX_NAME - len(prefix) - len(f"--{stack.region}") - _ACCOUNT_DIGITS
+    if len(deployment) > room:
+        digest = hashlib.sha256(deployment.encode()).hexdigest()[:8]
+        deployment = f"{deployment[: room - 9].rstrip('-')}-{digest}"
+    return f"{prefix}{deployment}-{stack.account}-{stack.region}"
+
+
+class AccessLogs(Construct):
+    """Bucket that receives the server access logs of the other buckets.
+
+    Attributes:
+        bucket: the bucket.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        removal_policy: cdk.RemovalPolicy,
+    ) -> None:
+        """Create it; `removal_policy` says whether it outlives the stack."""
+        super().__init__(scope, construct_id)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            # S3's log delivery writes with its service principal, and only with S3's own keys
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            versioned=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    expiration=cdk.Duration.days(_ACCESS_LOG_DAYS),
+                    noncurrent_version_expiration=cdk.Duration.days(_NONCURRENT_DAYS),
+                )
+            ],
+            removal_policy=removal_policy,
+            auto_delete_objects=removal_policy is cdk.RemovalPolicy.DESTROY,
+        )
+
+    def receive_from(self, bucket: s3.Bucket, prefix: str) -> None:
+        """Send the access logs of `bucket` here, below `prefix`.
+
+        `server_access_logs_bucket` does it with an ACL unless a feature flag is set, and a bucket without ACLs then
+        refuses; a library cannot count on its user's flags.
+        """
+        self.bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("logging.s3.amazonaws.com")],
+                actions=["s3:PutObject"],
+                resources=[self.bucket.arn_for_objects(f"{prefix}*")],
+                conditions={
+                    "ArnLike": {"aws:SourceArn": bucket.bucket_arn},
+                    "StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account},
+                },
+            )
+        )
+        resource = cast(s3.CfnBucket, bucket.node.default_child)
+        resource.logging_configuration = s3.CfnBucket.LoggingConfigurationProperty(
+            destination_bucket_name=self.bucket.bucket_name, log_file_prefix=prefix
+        )
+
+
+class PrivateBucket(Construct):
+    """A bucket for the deployment's own files.
+
+    Attributes:
+        bucket: the bucket.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        access_logs: AccessLogs,
+        removal_policy: cdk.RemovalPolicy,
+    ) -> None:
+        """Create it.
+
+        Args:
+            scope: where the construct lives.
+            construct_id: its id.
+            name: bucket name, see `bucket_name`.
+            access_logs: where its access logs go.
+            removal_policy: whether it outlives the stack; DESTROY also empties it.
+        """
+        super().__init__(scope, construct_id)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=name,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            versioned=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    noncurrent_version_expiration=cdk.Duration.days(_NONCURRENT_DAYS),
+                    abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
+                )
+            ],
+            removal_policy=removal_policy,
+            auto_delete_objects=removal_policy is cdk.RemovalPolicy.DESTROY,
+        )
+        access_logs.receive_from(self.bucket, f"{construct_id.lower()}/")

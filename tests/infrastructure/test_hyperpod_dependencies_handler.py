@@ -1,0 +1,237 @@
+"""The custom resource's function: a request starts a build, the build's end answers the request."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from hyperpod_dpd.cluster.dependencies_chart.handler import index
+
+BUILD_ID = "dependencies:1234"
+ENVIRONMENT = {"DPD_CLUSTER": "dpd", "DPD_COMMIT": "011ca92"}
+
+
+class _CloudFormation(BaseHTTPRequestHandler):
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.answers.append(json.loads(body))  # type: ignore[attr-defined]
+        self.server.content_types.append(self.headers["Content-Type"])  # type: ignore[attr-defined]
+        self.send_response(self.server.status)  # type: ignore[attr-defined]
+        self.end_headers()
+
+    def log_message(self, *_arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def cloudformation() -> Iterator[Any]:
+    server = HTTPServer(("127.0.0.1", 0), _CloudFormation)
+    server.answers, server.content_types, server.status = [], [], 200  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@dataclass
+class Aws:
+    """CodeBuild and CloudWatch Logs, as far as the function uses them."""
+
+    build: dict[str, Any] = field(default_factory=dict)
+    lines: list[list[str]] = field(default_factory=list)
+    started: list[dict[str, Any]] = field(default_factory=list)
+    refuse: str | None = None
+
+    def client(self, service: str) -> "Aws":
+        assert service in {"codebuild", "logs"}
+        return self
+
+    def start_build(self, **parameters: Any) -> Any:
+        if self.refuse:
+            raise ClientError({"Error": {"Code": self.refuse, "Message": "no"}}, "StartBuild")
+        self.started.append(parameters)
+        return {"build": {"id": BUILD_ID}}
+
+    def batch_get_builds(self, ids: list[str]) -> Any:
+        assert ids == [BUILD_ID]
+        return {"builds": [self.build]}
+
+    def get_log_events(self, **parameters: Any) -> Any:
+        if self.refuse:
+            raise ClientError({"Error": {"Code": self.refuse, "Message": "no"}}, "GetLogEvents")
+        assert parameters["logGroupName"] == "builds"
+        lines = self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+        return {"events": [{"message": line} for line in lines]}
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Aws:
+    fake = Aws(lines=[[]])
+    monkeypatch.setattr(boto3, "client", fake.client)
+    monkeypatch.setenv("PROJECT_NAME", "dependencies")
+    return fake
+
+
+def _request(kind: str, server: Any) -> dict[str, Any]:
+    return {
+        "RequestType": kind,
+        "ResponseURL": f"http://127.0.0.1:{server.server_port}/answer",
+        "StackId": "stack",
+        "RequestId": "request-1",
+        "LogicalResourceId": "Chart",
+        "ResourceProperties": {"ServiceToken": "arn", "Source": "bucket/key.zip", "Environment": ENVIRONMENT},
+    }
+
+
+def _build(aws: Aws, status: str) -> dict[str, Any]:
+    variables = aws.started[-1]["environmentVariablesOverride"]
+    return {
+        "id": BUILD_ID,
+        "buildStatus": status,
+        "environment": {"environmentVariables": variables},
+        "logs": {"groupName": "builds", "streamName": "1234"},
+        "phases": [
+            {"phaseType": "BUILD", "contexts": [{"message": "exit status 1"}]},
+            {"phaseType": "FINALIZING", "contexts": [{"message": ""}]},
+        ],
+    }
+
+
+def _ended() -> dict[str, Any]:
+    return {"source": "aws.codebuild", "detail": {"build-id": BUILD_ID}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"), [("Create", "install"), ("Update", "install"), ("Delete", "uninstall")]
+)
+def test_a_request_starts_one_build_and_is_not_answered_yet(
+    aws: Aws, cloudformation: Any, kind: str, action: str
+) -> None:
+    index.handler(_request(kind, cloudformation), None)
+    (started,) = aws.started
+    variables = {entry["name"]: entry["value"] for entry in started["environmentVariablesOverride"]}
+    assert variables["DPD_ACTION"] == action
+    assert variables.items() >= ENVIRONMENT.items()
+    assert started["sourceLocationOverride"] == "bucket/key.zip"
+    assert started["projectName"] == "dependencies"
+    # delivered twice, CodeBuild starts once
+    assert started["idempotencyToken"] == "request-1"
+    assert cloudformation.answers == []
+
+
+def test_a_build_that_succeeds_answers_success(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    aws.build = _build(aws, "SUCCEEDED")
+    index.handler(_ended(), None)
+    (answer,) = cloudformation.answers
+    assert answer == {
+        "Status": "SUCCESS",
+        "Reason": "",
+        "StackId": "stack",
+        "RequestId": "request-1",
+        "LogicalResourceId": "Chart",
+        "PhysicalResourceId": "dpd/hyperpod-dependencies",
+    }
+    # the pre-signed address is signed for an empty content type
+    assert cloudformation.content_types == [""]
+
+
+def test_the_physical_id_never_changes(aws: Aws, cloudformation: Any) -> None:
+    for kind in ("Create", "Update", "Delete"):
+        index.handler(_request(kind, cloudformation), None)
+        aws.build = _build(aws, "SUCCEEDED")
+        index.handler(_ended(), None)
+    assert {answer["PhysicalResourceId"] for answer in cloudformation.answers} == {
+        "dpd/hyperpod-dependencies"
+    }
+
+
+@pytest.mark.parametrize("status", ["FAILED", "FAULT", "STOPPED", "TIMED_OUT"])
+def test_a_build_that_fails_answers_with_the_scripts_last_words(
+    aws: Aws, cloudformation: Any, status: str
+) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    aws.build = _build(aws, status)
+    aws.lines = [["noise", "dpd-error: first", "dpd-error: helm upgrade failed: on fire\n", "noise"]]
+    index.handler(_ended(), None)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"] == f"helm upgrade failed: on fire (build {BUILD_ID} ended as {status})"
+
+
+def test_a_reason_never_exceeds_what_cloudformation_takes(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    aws.build = _build(aws, "FAILED")
+    aws.lines = [["dpd-error: " + "x" * 10_000]]
+    index.handler(_ended(), None)
+    assert len(json.dumps(cloudformation.answers[0])) < 4096
+
+
+def test_log_lines_that_arrive_late_are_waited_for(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    pauses: list[float] = []
+    aws.lines = [[], ["dpd-error: late"]]
+    text = index.failure_text(_build(aws, "FAILED"), pause=pauses.append)
+    assert text.startswith("late (")
+    assert pauses == [index.LOG_PAUSE_SECONDS]
+
+
+def test_without_the_scripts_words_codebuilds_are_given(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    build = _build(aws, "FAILED")
+    aws.refuse = "AccessDeniedException"
+    text = index.failure_text(build, pause=lambda _seconds: None)
+    assert text == f"build {BUILD_ID} ended as FAILED: BUILD: exit status 1"
+
+
+def test_a_build_that_never_got_a_log_still_has_a_reason(aws: Aws) -> None:
+    text = index.failure_text({"id": BUILD_ID, "buildStatus": "FAULT"}, pause=lambda _seconds: None)
+    assert text == f"build {BUILD_ID} ended as FAULT: CodeBuild gives no reason"
+
+
+@pytest.mark.parametrize("kind", ["Create", "Update", "Delete"])
+def test_a_build_that_cannot_start_is_answered_at_once(aws: Aws, cloudformation: Any, kind: str) -> None:
+    aws.refuse = "AccessDeniedException"
+    index.handler(_request(kind, cloudformation), None)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert "AccessDeniedException" in answer["Reason"]
+
+
+def test_deleting_without_a_project_is_done(aws: Aws, cloudformation: Any) -> None:
+    aws.refuse = "ResourceNotFoundException"
+    index.handler(_request("Delete", cloudformation), None)
+    assert cloudformation.answers[0]["Status"] == "SUCCESS"
+
+
+def test_creating_without_a_project_is_a_failure(aws: Aws, cloudformation: Any) -> None:
+    aws.refuse = "ResourceNotFoundException"
+    index.handler(_request("Create", cloudformation), None)
+    assert cloudformation.answers[0]["Status"] == "FAILED"
+
+
+def test_a_build_started_by_hand_answers_nobody(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    build = _build(aws, "SUCCEEDED")
+    build["environment"]["environmentVariables"] = []
+    aws.build = build
+    index.handler(_ended(), None)
+    assert cloudformation.answers == []
+
+
+def test_an_answer_that_is_refused_fails_the_function_so_that_lambda_repeats_it(
+    aws: Aws, cloudformation: Any
+) -> None:
+    index.handler(_request("Create", cloudformation), None)
+    aws.build = _build(aws, "SUCCEEDED")
+    cloudformation.status = 500
+    with pytest.raises(OSError, match="500"):
+        index.handler(_ended(), None)
