@@ -93,6 +93,12 @@ class Traffic:
     short_input_tokens: PositiveInt = 512
     """Prompt of the short requests in tokens."""
 
+    input_variation: Annotated[float, at.Ge(0), at.Le(10)] = 0.0
+    """Coefficient of variation of the prompt length (log-normal); 0: every prompt has its typical length."""
+
+    output_variation: Annotated[float, at.Ge(0), at.Le(10)] = 0.0
+    """Coefficient of variation of the answer length (log-normal); 0: every answer has the typical length."""
+
     prefix_hit_share: Annotated[float, at.Ge(0), at.Lt(1)] = 0.0
     """Share of prompt tokens that a prefix cache already holds."""
 
