@@ -16,7 +16,7 @@ from hyperpod_dpd.catalog import charts
 from hyperpod_dpd.cluster.dependencies_chart import build_environment
 from hyperpod_dpd.cluster.dependencies_chart import chart as chart_module
 
-SCRIPT = Path(chart_module.__file__).parent / "build" / "dependencies.sh"
+SCRIPT = Path(chart_module.__file__).parent / "scripts" / "dependencies.sh"
 IMAGE = "767398015722.dkr.ecr.us-east-1.amazonaws.com/hyperpod-health-monitoring-agent:1.0.1892.0_1.0.424.0"
 CHART_YAML = """\
 apiVersion: v2

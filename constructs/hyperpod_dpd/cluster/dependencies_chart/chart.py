@@ -81,7 +81,7 @@ class DependenciesChart(Construct):
                 self, name, key=log_key, retention_days=log_retention_days, removal_policy=removal_policy
             )
 
-        scripts = assets.Asset(self, "Scripts", path=str(_HERE / "build"))
+        scripts = assets.Asset(self, "Scripts", path=str(_HERE / "scripts"))
         network = _BuildNetwork(
             self,
             vpc_id=vpc_id,
@@ -233,7 +233,9 @@ def _archive_statements(stack: cdk.Stack, source: spec.DependenciesChart | None)
     ]
 
 
-def _cluster_admin(scope: Construct, cluster: eks.ICluster | eks.Cluster, role: iam.Role) -> eks.CfnAccessEntry:
+def _cluster_admin(
+    scope: Construct, cluster: eks.ICluster | eks.Cluster, role: iam.Role
+) -> eks.CfnAccessEntry:
     # Kubernetes lets nobody grant what he does not hold, and the chart brings ClusterRoles
     return eks.CfnAccessEntry(
         scope,
@@ -271,8 +273,6 @@ def _project(
                 status="ENABLED", group_name=build_logs.log_group_name
             )
         ),
-        # nothing is stored; named because a project without it reads as unencrypted
-        encryption_key="alias/aws/s3",
         vpc_config=codebuild.CfnProject.VpcConfigProperty(
             vpc_id=network.vpc_id,
             subnets=network.subnet_ids,

@@ -1,4 +1,4 @@
-"""What `build/dependencies.sh` is told: the catalog's pins as environment variables."""
+"""What `scripts/dependencies.sh` is told: the catalog's pins as environment variables."""
 
 from hyperpod_dpd.catalog import charts
 from hyperpod_dpd.catalog.regions import region
