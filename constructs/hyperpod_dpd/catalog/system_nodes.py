@@ -17,10 +17,24 @@ class SystemInstance:
     max_pods: int
     """Pods that a managed node group allows on it."""
 
+    @property
+    def allocatable_cpus(self) -> float:
+        """CPUs that pods may request: kubelet keeps 6 % of the first, 1 % of the second, 0.5 % of two more, 0.25 %."""
+        shares = [0.06, 0.01, 0.005, 0.005, *[0.0025] * self.vcpus]
+        return self.vcpus - sum(shares[: self.vcpus])
+
+    @property
+    def allocatable_gib(self) -> float:
+        """Memory in GiB that pods may request.
+
+        The kernel keeps about 4 %; kubelet 255 MiB, 11 MiB for each pod, and 100 MiB before it evicts.
+        """
+        return self.memory_gib * 0.96 - (255 + 11 * self.max_pods + 100) / 1024
+
 
 SOURCE = Source(
     text="awslabs/amazon-eks-ami eni-max-pods.txt (interfaces × (addresses − 1) + 2); EKS user guide, choosing an "
-    "instance type (managed node groups stop at 110 pods below 30 vCPUs and at 250 above)",
+    "instance type, kube-reserved of amazon-eks-ami (managed node groups stop at 110 pods below 30 vCPUs and at 250 above)",
     as_of="2026-11-30",
 )
 

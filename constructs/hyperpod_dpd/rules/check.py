@@ -11,6 +11,7 @@ from hyperpod_dpd.spec import Deployment
 UNKNOWN_ACKNOWLEDGEMENT = "DPD-ACK-001"
 UNUSED_ACKNOWLEDGEMENT = "DPD-ACK-002"
 ERROR_ACKNOWLEDGED = "DPD-ACK-003"
+RETENTION_RULE = "DPD-DATA-003"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,18 @@ def refuse_unless_valid(deployment: Deployment) -> Report:
     return report
 
 
-def check_template(template: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Run every rule about CloudFormation templates over `template`."""
+def check_template(template: Mapping[str, Any], *, deletes_data: bool = False) -> tuple[Finding, ...]:
+    """Run every rule about CloudFormation templates over `template`.
+
+    Args:
+        template: A synthesized template as plain data.
+        deletes_data: Whether the deployment's two removal acts were done (`Deployment.deletes_data`); stateful
+            resources may then go with their stack.
+    """
     return tuple(
         Finding(rule=rule.id, severity=rule.severity, problem=problem)
         for rule in rules_about(Subject.TEMPLATE)
+        if not (deletes_data and rule.id == RETENTION_RULE)
         for problem in cast(TemplateCheck, rule.check)(template)
     )
 

@@ -1,0 +1,39 @@
+"""DPD-SRV-009: the workers fit on the nodes of their groups."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hyperpod_dpd.derive import resolve_or_none
+from hyperpod_dpd.rules.finding import Problem, Severity
+from hyperpod_dpd.rules.registry import deployment_rule
+from hyperpod_dpd.rules.serving.subjects import ROLES
+from hyperpod_dpd.spec import Deployment
+
+
+@deployment_rule(
+    "DPD-SRV-009",
+    severity=Severity.ERROR,
+    title="every group has the nodes that its workers take, at their highest number",
+    sources=("Kubernetes scheduler: a pod without a node stays pending",),
+)
+def workers_fit_on_their_nodes(deployment: Deployment) -> Iterator[Problem]:
+    """A worker without a node stays pending, and the deployment waits for it until it fails."""
+    facts = resolve_or_none(deployment)
+    if facts is None:
+        return
+    # prefill and decode never share a node: EFA has no loopback within one
+    nodes: dict[str, int] = defaultdict(int)
+    for role in ROLES:
+        place = facts.role(role)
+        scaling = place.worker.scaling
+        replicas = max(place.replicas, scaling.maximum if scaling is not None else 0)
+        nodes[place.group.name] += -(-replicas // place.workers_per_node)
+    for index, group in enumerate(deployment.hyperpod.instance_groups):
+        if nodes[group.name] > group.count:
+            yield Problem(
+                path=f"hyperpod.instance_groups[{index}].count",
+                says=f"group `{group.name}` has fewer nodes than its workers take",
+                given=f"`count: {group.count}`",
+                computed=f"{nodes[group.name]} nodes",
+                fix=f"set `count: {nodes[group.name]}`, or lower replicas or `scaling.maximum`",
+            )

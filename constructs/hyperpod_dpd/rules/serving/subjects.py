@@ -1,0 +1,51 @@
+"""What several rules about serving look at."""
+
+import re
+from collections.abc import Iterator
+
+from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
+from hyperpod_dpd.derive import EffectiveEngine, effective_engine
+from hyperpod_dpd.spec import Deployment, Role
+
+ROLES = (Role.PREFILL, Role.DECODE)
+
+_FLAG = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
+
+
+def engine_or_none(deployment: Deployment) -> EffectiveEngine | None:
+    """Return the declared engine, or None where the rule about unresolvable deployments speaks."""
+    try:
+        return effective_engine(deployment.serving)
+    except (UnknownCatalogEntryError, ValueError):
+        return None
+
+
+def hands_over_through_lmcache(deployment: Deployment) -> bool:
+    """Whether prefill pushes into LMCache's PD buffer."""
+    return deployment.serving.transfer.type == "lmcache-pd"
+
+
+def self_managed(deployment: Deployment) -> bool:
+    """Whether this project renders the workers itself."""
+    return deployment.serving.backend == "self-managed"
+
+
+def extra_flags(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
+    """Yield path, text as given and flag as vLLM spells it, for every flag in `extra_args`."""
+    for role in ROLES:
+        for index, given in enumerate(deployment.serving.worker(role).extra_args):
+            flag = given.split("=", 1)[0]
+            if _FLAG.fullmatch(flag):
+                # vLLM takes underscores for hyphens, and a dot begins a key inside the value
+                yield f"serving.{role.value}.extra_args[{index}]", given, _spelled(flag)
+
+
+def environment(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
+    """Yield path, name and value of every variable that the deployment adds to a role."""
+    for role in ROLES:
+        for name, value in (deployment.serving.worker(role).environment or {}).items():
+            yield f"serving.{role.value}.environment.{name}", name, value
+
+
+def _spelled(flag: str) -> str:
+    return flag.replace("_", "-").split(".", 1)[0] if flag.startswith("--") else flag

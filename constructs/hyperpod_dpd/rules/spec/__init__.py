@@ -1,0 +1,1 @@
+"""Rules about what the file says before it says anything about AWS."""
