@@ -1,6 +1,6 @@
 """Run every rule over a deployment or a template and settle the acknowledgements."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ UNKNOWN_ACKNOWLEDGEMENT = "DPD-ACK-001"
 UNUSED_ACKNOWLEDGEMENT = "DPD-ACK-002"
 ERROR_ACKNOWLEDGED = "DPD-ACK-003"
 RETENTION_RULE = "DPD-DATA-003"
+VALUES_RULE = "DPD-SPEC-001"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +52,25 @@ class DeploymentRefusedError(ValueError):
 def check(deployment: Deployment) -> Report:
     """Run every rule about deployments over `deployment`.
 
-    Never raises for a bad deployment: all findings come back at once.
+    Never raises for a bad deployment: all findings come back at once. Values of a wrong type or out of range, which
+    only Python code can give, come back alone.
+
+    Example:
+        $ python -c "from hyperpod_dpd import check, load; print(check(load('deployment.yaml').deployment).errors)"
     """
-    found = [
+    # A value of the wrong type would break other rules: as with a file, what cannot be read is said first and alone.
+    found = _found(deployment, [rules()[VALUES_RULE]])
+    if not found:
+        found = _found(deployment, rules_about(Subject.DEPLOYMENT))
+    return _settle(deployment, found)
+
+
+def _found(deployment: Deployment, chosen: Iterable[Rule]) -> list[Finding]:
+    return [
         Finding(rule=rule.id, severity=rule.severity, problem=problem)
-        for rule in rules_about(Subject.DEPLOYMENT)
+        for rule in chosen
         for problem in cast(DeploymentCheck, rule.check)(deployment)
     ]
-    return _settle(deployment, found)
 
 
 def refuse_unless_valid(deployment: Deployment) -> Report:

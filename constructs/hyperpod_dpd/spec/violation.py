@@ -88,8 +88,12 @@ def known_keys(location: Location) -> tuple[str, ...]:
 def close_to(word: str, known: Sequence[str]) -> str:
     """Return a question that offers what `word` was probably meant to be, or nothing."""
     by_lower_case = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1)
-    return f"did you mean `{by_lower_case[close[0]]}`?" if close else ""
+    given = word.lower()
+    # two that are equally close are both offered: `us-esat-1` is as near to `us-west-1` as to `us-east-1`
+    close = difflib.get_close_matches(given, by_lower_case, n=2, cutoff=0.85)
+    close = close or difflib.get_close_matches(given, by_lower_case, n=1)
+    offered = " or ".join(f"`{by_lower_case[name]}`" for name in close)
+    return f"did you mean {offered}?" if offered else ""
 
 
 def shown(value: object, written: str | None = None) -> str:
@@ -173,6 +177,8 @@ _EXPECTATIONS = {
 
 def _expectation(detail: Any) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "tuple_type" and isinstance(detail["input"], list):  # in Python, where a file has only lists
+        return "should be a tuple"
     if kind in {"literal_error", "enum"}:
         return f"should be {context['expected'].replace(chr(39), '`')}"
     if kind == "union_tag_invalid":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hyperpod_dpd.rules.finding import Problem, Severity
-from hyperpod_dpd.rules.network.cidrs import ipv4_network
+from hyperpod_dpd.rules.network.cidrs import ipv4_network, is_private
 from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.spec import Deployment
 
@@ -41,7 +41,7 @@ def public_cidrs_make_sense(deployment: Deployment) -> Iterator[Problem]:
         )
     for index, text in enumerate(cidrs):
         network, reason = ipv4_network(text)
-        if network is None or (network.is_private and network.prefixlen > 0):
+        if network is None or is_private(network):
             yield Problem(
                 path=f"{path}[{index}]",
                 says="not a public IPv4 network",

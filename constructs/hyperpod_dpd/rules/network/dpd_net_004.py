@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hyperpod_dpd.rules.finding import Problem, Severity
-from hyperpod_dpd.rules.network.cidrs import ipv4_network, overlaps
+from hyperpod_dpd.rules.network.cidrs import PRIVATE_RANGES, ipv4_network, is_private
 from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.spec import Deployment
 
@@ -42,11 +42,11 @@ def cidrs_are_networks(deployment: Deployment) -> Iterator[Problem]:
                 limit=f"/16 (65,536 addresses) to /{longest} ({2 ** (32 - longest):,} addresses)",
                 fix=f"choose a prefix length from 16 to {longest}",
             )
-        elif not (network.is_private or overlaps(network, "100.64.0.0/10")):
+        elif not is_private(network):
             yield Problem(
                 path=path,
                 says=f"`{key}` is not private",
                 given=given,
-                limit="10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10",
+                limit=", ".join(PRIVATE_RANGES),
                 fix="choose a network from a private range",
             )

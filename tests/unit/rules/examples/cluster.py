@@ -1,0 +1,535 @@
+"""Cases of the rules about EKS."""
+
+from typing import Any
+
+from tests.unit.rules.example import Bad, Example
+
+_EXISTING = {"eks_name": "shared", "hyperpod_name": "shared"}
+_PUBLIC = "cluster.public_access_cidrs"
+_NODES = "cluster.system_nodes"
+_ROLE = "arn:aws:iam::111122223333:role/Admin"
+_LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+
+
+def _cluster(**given: Any) -> dict[str, Any]:
+    return {"Resources": {"Cluster": {"Type": "AWS::EKS::Cluster", "Properties": given}}}
+
+
+def _logging(*types: str) -> dict[str, Any]:
+    return {"ClusterLogging": {"EnabledTypes": [{"Type": kind} for kind in types]}}
+
+
+def _addon(name: str, **given: Any) -> dict[str, Any]:
+    return {"Type": "AWS::EKS::Addon", "Properties": {"AddonName": name, **given}}
+
+
+def _with(template: dict[str, Any], **resources: Any) -> dict[str, Any]:
+    return {"Resources": {**template["Resources"], **resources}}
+
+
+def _node_group(**given: Any) -> dict[str, Any]:
+    return {"Type": "AWS::EKS::Nodegroup", "Properties": {"ScalingConfig": {"DesiredSize": 2}, **given}}
+
+
+def _only(resource: dict[str, Any]) -> dict[str, Any]:
+    return {"Resources": {"It": resource}}
+
+
+def _entry(principal: object, **given: Any) -> dict[str, Any]:
+    return {"Type": "AWS::EKS::AccessEntry", "Properties": {"PrincipalArn": principal, **given}}
+
+
+_CNI = _addon("vpc-cni", AddonVersion="v1.22.4-eksbuild.3")
+_CHART = "Custom::AWSCDK-EKS-HelmChart"
+
+EXAMPLES = (
+    Example(
+        rule="DPD-EKS-001",
+        good=(
+            {_PUBLIC: ["198.51.100.0/24"]},
+            {"cluster.endpoint_access": "private"},
+            {"cluster.existing": _EXISTING},
+        ),
+        bad=(
+            Bad(case={}, at=f"{_PUBLIC}[0]", mentions=("`0.0.0.0/0`",)),
+            Bad(case={_PUBLIC: ["198.51.100.0/24", "0.0.0.0/0"]}, at=f"{_PUBLIC}[1]"),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-002",
+        good=(_cluster(Logging=_logging(*_LOG_TYPES)),),
+        bad=(
+            Bad(case=_cluster(), at="Resources.Cluster.Properties.Logging", mentions=("none", "`audit`")),
+            Bad(
+                case=_cluster(Logging=_logging(*_LOG_TYPES[:4])),
+                at="Resources.Cluster.Properties.Logging",
+                mentions=("enable `scheduler`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-003",
+        good=(
+            _cluster(AccessConfig={"AuthenticationMode": "API"}),
+            _cluster(AccessConfig={"AuthenticationMode": "API_AND_CONFIG_MAP"}),
+        ),
+        bad=(
+            Bad(
+                case=_cluster(AccessConfig={"AuthenticationMode": "CONFIG_MAP"}),
+                at="Resources.Cluster.Properties.AccessConfig.AuthenticationMode",
+                mentions=("CONFIG_MAP",),
+            ),
+            Bad(case=_cluster(), at="Resources.Cluster.Properties.AccessConfig.AuthenticationMode"),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-004",
+        good=(
+            _with(_cluster(), Cni=_CNI),
+            _with(_cluster(), Cni=_addon("vpc-cni", AddonVersion="v1.18.3-eksbuild.10")),
+            _with(
+                _cluster(),
+                Cni=_CNI,
+                Chart={"Type": _CHART, "Properties": {"Chart": "aws-efa-k8s-device-plugin"}},
+            ),
+        ),
+        bad=(
+            Bad(case=_cluster(), at="Resources.Cluster", mentions=("vpc-cni",)),
+            Bad(
+                case=_with(_cluster(), Cni=_addon("vpc-cni", AddonVersion="v1.18.2-eksbuild.9")),
+                at="Resources.Cluster",
+                mentions=("v1.18.2-eksbuild.9", "v1.18.3"),
+            ),
+            Bad(
+                case=_with(_cluster(), Cni=_CNI, Chart={"Type": _CHART, "Properties": {"Chart": "cilium"}}),
+                at="Resources.Chart",
+                mentions=("`cilium`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-005",
+        good=(_with(_cluster(), Nodes=_node_group(InstanceTypes=["m6i.xlarge"])), {"Resources": {}}),
+        bad=(
+            Bad(case=_cluster(), at="Resources.Cluster"),
+            Bad(
+                case=_with(_cluster(), Nodes=_node_group(InstanceTypes=["g6.xlarge"])), at="Resources.Cluster"
+            ),
+            Bad(
+                case=_with(
+                    _cluster(),
+                    Nodes=_node_group(InstanceTypes=["m6i.xlarge"], ScalingConfig={"DesiredSize": 0}),
+                ),
+                at="Resources.Cluster",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-006",
+        good=({}, {"cluster.kubernetes_version": "1.34"}),
+        bad=(
+            Bad(
+                case={"cluster.kubernetes_version": "1.36"},
+                at="cluster.kubernetes_version",
+                mentions=("1.36", '"1.35"', "1.30"),
+            ),
+            Bad(case={"cluster.kubernetes_version": "v1.35"}, at="cluster.kubernetes_version"),
+        ),
+    ),
+    # what today is comes from test_dates.py
+    Example(
+        rule="DPD-EKS-007",
+        good=({"cluster.kubernetes_version": "1.36"},),
+        bad=(
+            Bad(
+                case={"cluster.kubernetes_version": "1.30"},
+                at="cluster.kubernetes_version",
+                mentions=("2026-07-23", '"1.35"'),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-008",
+        # in extended support neither before nor after it
+        good=({"cluster.kubernetes_version": "1.30"},),
+        bad=(
+            Bad(
+                case={"cluster.kubernetes_version": "1.33"},
+                at="cluster.kubernetes_version",
+                mentions=("2026-07-29",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-009",
+        good=({"cluster.addon_versions": {"coredns": "v1.13.2-eksbuild.21"}},),
+        bad=(
+            Bad(
+                case={"cluster.addon_versions": {"core-dns": "v1.13.2-eksbuild.21"}},
+                at="cluster.addon_versions.core-dns",
+                mentions=("did you mean `coredns`?",),
+            ),
+            Bad(
+                case={"cluster.addon_versions": {"aws-ebs-csi-driver": "v1.40.0-eksbuild.1"}},
+                at="cluster.addon_versions.aws-ebs-csi-driver",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-010",
+        good=(
+            {"cluster.addon_versions": {"vpc-cni": "v1.18.3-eksbuild.1"}},
+            # build 10 is newer than build 2
+            {"cluster.addon_versions": {"cert-manager": "v1.18.2-eksbuild.10"}},
+            {"platform.inference_operator.version": "v1.3.0-eksbuild.1"},
+        ),
+        bad=(
+            Bad(
+                case={"cluster.addon_versions": {"vpc-cni": "v1.18.2-eksbuild.1"}},
+                at="cluster.addon_versions.vpc-cni",
+                mentions=("v1.18.2-eksbuild.1", "v1.18.3-eksbuild.1"),
+            ),
+            Bad(
+                case={"cluster.addon_versions": {"cert-manager": "v1.18.2-eksbuild.1"}},
+                at="cluster.addon_versions.cert-manager",
+            ),
+            Bad(
+                case={"cluster.addon_versions": {"coredns": "latest"}},
+                at="cluster.addon_versions.coredns",
+                mentions=("`latest`",),
+            ),
+            Bad(
+                case={"platform.inference_operator.version": "v1.2.0-eksbuild.1"},
+                at="platform.inference_operator.version",
+                mentions=("v1.3.0-eksbuild.1",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-011",
+        good=({}, {"cluster.kubernetes_version": "1.36"}),
+        bad=(
+            Bad(
+                case={"cluster.kubernetes_version": "1.31"},
+                at="cluster.kubernetes_version",
+                mentions=("`vpc-cni`", "cluster.addon_versions.vpc-cni"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-012",
+        good=({}, {f"{_NODES}.instance_type": "m7i.2xlarge"}, {f"{_NODES}.instance_type": "g6.xlarge"}),
+        bad=tuple(
+            Bad(case={f"{_NODES}.instance_type": name}, at=f"{_NODES}.instance_type", mentions=(name,))
+            for name in ("m7g.xlarge", "c6gn.xlarge", "t4g.large", "a1.xlarge", "r7gd.large", "im4gn.xlarge")
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-013",
+        good=({}, {f"{_NODES}.instance_type": "r6a.4xlarge"}, {f"{_NODES}.instance_type": "t3.xlarge"}),
+        bad=tuple(
+            Bad(case={f"{_NODES}.instance_type": name}, at=f"{_NODES}.instance_type", mentions=(name, "m6i"))
+            for name in ("g6.xlarge", "ml.m5.xlarge", "m6i.xxlarge", "m6i")
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-014",
+        good=(
+            {},
+            {f"{_NODES}.instance_type": "m6i.large", f"{_NODES}.count": 3},
+        ),
+        bad=(
+            # 1 × (29 − 6) = 23 < 27
+            Bad(
+                case={f"{_NODES}.instance_type": "m6i.large"},
+                at=_NODES,
+                mentions=("29 pods each", "= 23", "27 pods"),
+            ),
+            Bad(
+                case={f"{_NODES}.instance_type": "t3.medium", f"{_NODES}.count": 3},
+                at=_NODES,
+                mentions=("= 22",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-015",
+        good=({}, {f"{_NODES}.count": 4}),
+        bad=(
+            Bad(
+                case={f"{_NODES}.count": 5},
+                at=f"{_NODES}.maximum",
+                mentions=("`count: 5`", "`maximum: 4`", "6"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-016",
+        good=(
+            {"cluster.administrators": [_ROLE, "arn:aws:iam::111122223333:user/anna"]},
+            {"cluster.administrators": ["arn:aws-us-gov:iam::111122223333:role/path/to/Admin"]},
+        ),
+        bad=(
+            Bad(
+                case={"cluster.administrators": [_ROLE, _ROLE]},
+                at="cluster.administrators[1]",
+                mentions=("twice",),
+            ),
+            Bad(
+                case={"cluster.administrators": ["arn:aws:sts::111122223333:assumed-role/Admin/anna"]},
+                at="cluster.administrators[0]",
+                mentions=("not its session",),
+            ),
+            Bad(
+                case={"cluster.administrators": ["arn:aws:iam::111122223333:root"]},
+                at="cluster.administrators[0]",
+            ),
+            Bad(
+                case={"cluster.administrators": ["Admin"]},
+                at="cluster.administrators[0]",
+                mentions=("`Admin`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-017",
+        good=({}, {_PUBLIC: ["198.51.100.7/32"] * 40}, {"cluster.endpoint_access": "private"}),
+        bad=(
+            Bad(case={_PUBLIC: []}, at=_PUBLIC, mentions=("1 to 40",)),
+            Bad(case={_PUBLIC: ["198.51.100.7/32"] * 41}, at=_PUBLIC, mentions=("41",)),
+            Bad(case={_PUBLIC: ["10.0.0.0/8"]}, at=f"{_PUBLIC}[0]", mentions=("private range",)),
+            Bad(case={_PUBLIC: ["198.51.100.7"]}, at=f"{_PUBLIC}[0]", mentions=("no prefix length",)),
+            Bad(case={_PUBLIC: ["198.51.100.7/24"]}, at=f"{_PUBLIC}[0]", mentions=("198.51.100.0/24",)),
+            Bad(
+                case={"cluster.endpoint_access": "private", _PUBLIC: ["198.51.100.7/32"]},
+                at=_PUBLIC,
+                mentions=("`endpoint_access: private`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-018",
+        good=({}, {"cluster.endpoint_access": "private", "cluster.existing": _EXISTING}),
+        bad=(Bad(case={"cluster.endpoint_access": "private"}, at="cluster.endpoint_access"),),
+    ),
+    Example(
+        rule="DPD-EKS-019",
+        good=(
+            {},
+            {
+                "cluster.dependencies_chart": {
+                    "source": "s3",
+                    "s3_uri": "s3://charts/hyperpod.tgz",
+                    "sha256": "0a" * 32,
+                }
+            },
+        ),
+        bad=(
+            Bad(
+                case={"cluster.dependencies_chart": {"source": "s3", "sha256": "0a" * 32}},
+                at="cluster.dependencies_chart.s3_uri",
+                mentions=("no `s3_uri`",),
+            ),
+            Bad(
+                case={
+                    "cluster.dependencies_chart": {
+                        "source": "s3",
+                        "s3_uri": "s3://charts/",
+                        "sha256": "0a" * 32,
+                    }
+                },
+                at="cluster.dependencies_chart.s3_uri",
+                mentions=("s3://charts/",),
+            ),
+            Bad(
+                case={
+                    "cluster.dependencies_chart": {
+                        "source": "s3",
+                        "s3_uri": "s3://charts/x",
+                        "sha256": "0G" * 32,
+                    }
+                },
+                at="cluster.dependencies_chart.sha256",
+                mentions=("64 hexadecimal digits",),
+            ),
+            Bad(
+                case={"cluster.dependencies_chart": {"s3_uri": "s3://charts/x"}},
+                at="cluster.dependencies_chart.s3_uri",
+                mentions=("`source: git`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-020",
+        good=(_cluster(EncryptionConfig=[{"Provider": {"KeyArn": "k"}, "Resources": ["secrets"]}]),),
+        bad=(
+            Bad(case=_cluster(), at="Resources.Cluster.Properties.EncryptionConfig"),
+            Bad(
+                case=_cluster(EncryptionConfig=[{"Resources": ["secrets"]}]),
+                at="Resources.Cluster.Properties.EncryptionConfig",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-021",
+        good=(_only(_CNI), _only(_addon("amazon-sagemaker-hyperpod-observability"))),
+        bad=(
+            Bad(
+                case=_only(_addon("coredns")),
+                at="Resources.It.Properties.AddonVersion",
+                mentions=("`coredns`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-022",
+        good=(_only(_addon("coredns", ResolveConflicts="OVERWRITE")), _only(_addon("cert-manager"))),
+        bad=(
+            Bad(
+                case=_only(_addon("coredns")),
+                at="Resources.It.Properties.ResolveConflicts",
+                mentions=("NONE",),
+            ),
+            Bad(
+                case=_only(_addon("kube-proxy", ResolveConflicts="PRESERVE")),
+                at="Resources.It.Properties.ResolveConflicts",
+                mentions=("PRESERVE",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-023",
+        good=(_only(_CNI),),
+        bad=(
+            Bad(
+                case=_only(_addon("aws-fsx-csi-driver", PodIdentityAssociations=[{"RoleArn": "r"}])),
+                at="Resources.It.Properties.PodIdentityAssociations",
+                mentions=("aws-fsx-csi-driver",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-024",
+        good=(_cluster(ComputeConfig={"Enabled": False}), _cluster()),
+        bad=(
+            Bad(
+                case=_cluster(ComputeConfig={"Enabled": True}),
+                at="Resources.Cluster.Properties.ComputeConfig.Enabled",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-025",
+        good=(
+            {"Resources": {"A": _entry("a"), "B": _entry({"Fn::GetAtt": ["Role", "Arn"]})}},
+            {"Resources": {"A": _entry("a", Type="HYPERPOD_LINUX")}},
+        ),
+        bad=(
+            Bad(
+                case={"Resources": {"A": _entry({"Ref": "R"}), "B": _entry({"Ref": "R"})}},
+                at="Resources.B.Properties.PrincipalArn",
+                mentions=("`A` and `B`",),
+            ),
+            Bad(
+                case={"Resources": {"A": _entry("a", Type="HYPERPOD_LINUX", AccessPolicies=[])}},
+                at="Resources.A.Properties.AccessPolicies",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-026",
+        good=(
+            {"Resources": {"It": {**_addon("coredns"), "DependsOn": ["Nodes"]}, "Nodes": _node_group()}},
+            # through something else that waits for the nodes
+            {
+                "Resources": {
+                    "It": {**_addon("coredns"), "DependsOn": ["Ready"]},
+                    "Ready": {"Type": "AWS::CloudFormation::WaitConditionHandle", "DependsOn": "Nodes"},
+                    "Nodes": _node_group(),
+                }
+            },
+        ),
+        bad=(
+            Bad(
+                case={"Resources": {"It": _addon("coredns"), "Nodes": _node_group()}},
+                at="Resources.It.DependsOn",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-027",
+        good=(_only(_node_group(AmiType="AL2023_x86_64_STANDARD", InstanceTypes=["m6i.xlarge"])),),
+        bad=(
+            Bad(case=_only(_node_group(AmiType="AL2023_ARM_64_STANDARD")), at="Resources.It.Properties"),
+            Bad(
+                case=_only(_node_group(InstanceTypes=["m7g.large"])),
+                at="Resources.It.Properties",
+                mentions=("m7g",),
+            ),
+            Bad(
+                case=_only(_node_group(RemoteAccess={"Ec2SshKey": "k"})),
+                at="Resources.It.Properties.RemoteAccess",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-028",
+        good=(
+            _cluster(ResourcesVpcConfig={"EndpointPrivateAccess": True, "EndpointPublicAccess": False}),
+            _cluster(
+                ResourcesVpcConfig={
+                    "EndpointPrivateAccess": True,
+                    "EndpointPublicAccess": True,
+                    "PublicAccessCidrs": ["0.0.0.0/0"],
+                }
+            ),
+        ),
+        bad=(
+            Bad(
+                case=_cluster(ResourcesVpcConfig={"EndpointPublicAccess": False}),
+                at="Resources.Cluster.Properties.ResourcesVpcConfig.EndpointPrivateAccess",
+                mentions=("absent",),
+            ),
+            Bad(
+                case=_cluster(ResourcesVpcConfig={"EndpointPrivateAccess": True}),
+                at="Resources.Cluster.Properties.ResourcesVpcConfig.PublicAccessCidrs",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-033",
+        # m6i.xlarge: 4 − 0.06 − 0.01 − 2 × 0.005 = 3.92 CPUs, less 0.5 for the node's own pods
+        good=({}, {"routing.cpu": 3.4}),
+        bad=(
+            Bad(
+                case={"routing.cpu": 4.0},
+                at="routing.cpu",
+                mentions=("`routing.cpu: 4`", "3.42 CPUs", "m6i.xlarge"),
+            ),
+            Bad(case={"routing.memory_gib": 16}, at="routing.memory_gib", mentions=("GiB",)),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-034",
+        good=(
+            {},
+            {"cluster.existing": _EXISTING},
+            {"cluster.existing": {**_EXISTING, "parameter_prefix": "/dpd/shared"}},
+        ),
+        bad=(
+            Bad(
+                case={"cluster.existing": {"eks_name": "my cluster", "hyperpod_name": "shared"}},
+                at="cluster.existing.eks_name",
+                mentions=("`my cluster`",),
+            ),
+            Bad(
+                case={"cluster.existing": {"eks_name": "shared", "hyperpod_name": "x_y"}},
+                at="cluster.existing.hyperpod_name",
+            ),
+            Bad(
+                case={"cluster.existing": {**_EXISTING, "parameter_prefix": "dpd/"}},
+                at="cluster.existing.parameter_prefix",
+            ),
+        ),
+    ),
+)

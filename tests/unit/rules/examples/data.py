@@ -1,0 +1,197 @@
+"""Cases of the rules about data."""
+
+from typing import Any
+
+from tests.unit.rules.example import Bad, Example
+
+
+def _one(kind: str, policy: object = None, replace: object = None, **given: Any) -> dict[str, Any]:
+    resource: dict[str, Any] = {"Type": kind, "Properties": given}
+    if policy:
+        resource["DeletionPolicy"] = policy
+    if replace:
+        resource["UpdateReplacePolicy"] = replace
+    return {"Resources": {"It": resource}}
+
+
+_LOCKED = {
+    "PublicAccessBlockConfiguration": {
+        "BlockPublicAcls": True,
+        "BlockPublicPolicy": True,
+        "IgnorePublicAcls": True,
+        "RestrictPublicBuckets": True,
+    },
+    "BucketEncryption": {"ServerSideEncryptionConfiguration": [{}]},
+    "VersioningConfiguration": {"Status": "Enabled"},
+}
+
+
+def _bucket(*, effect: str = "Deny", **changes: Any) -> dict[str, Any]:
+    given = {key: value for key, value in {**_LOCKED, **changes}.items() if value is not None}
+    condition = {"Bool": {"aws:SecureTransport": "false"}}
+    statement = {"Effect": effect, "Action": "s3:*", "Principal": {"AWS": "*"}, "Condition": condition}
+    policy = {"Bucket": {"Ref": "It"}, "PolicyDocument": {"Statement": [statement]}}
+    template = _one("AWS::S3::Bucket", **given)
+    template["Resources"]["Policy"] = {"Type": "AWS::S3::BucketPolicy", "Properties": policy}
+    return template
+
+
+def _key(principal: object, *, condition: object = None, rotates: bool = True) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Action": "kms:*", "Resource": "*", "Principal": principal}
+    if condition:
+        statement["Condition"] = condition
+    return _one("AWS::KMS::Key", EnableKeyRotation=rotates, KeyPolicy={"Statement": [statement]})
+
+
+_ROOT = {"AWS": "arn:aws:iam::111122223333:root"}
+_AT = "Resources.It.Properties"
+
+EXAMPLES = (
+    Example(
+        rule="DPD-DATA-001",
+        good=({}, {"removal": {"delete_data_on_destroy": True, "confirm": "llama-3-3-70b-p5"}}),
+        bad=(
+            Bad(
+                case={"removal": {"delete_data_on_destroy": True}},
+                at="removal.delete_data_on_destroy",
+                mentions=("no `confirm`", "`confirm: llama-3-3-70b-p5`"),
+            ),
+            Bad(
+                case={"removal": {"delete_data_on_destroy": True, "confirm": "yes"}},
+                at="removal.confirm",
+                mentions=("`confirm: yes`",),
+            ),
+            Bad(case={"removal": {"confirm": "llama-3-3-70b-p5"}}, at="removal.confirm"),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-003",
+        good=(
+            _one("AWS::S3::Bucket", "Retain", "Retain"),
+            _one("AWS::SageMaker::Cluster", "RetainExceptOnCreate", "Retain"),
+            _one("AWS::EC2::Subnet"),
+        ),
+        bad=(
+            Bad(
+                case=_one("AWS::S3::Bucket", "Delete", "Retain"),
+                at="Resources.It.DeletionPolicy",
+                mentions=("Delete",),
+            ),
+            Bad(
+                case=_one("AWS::KMS::Key", "Retain"),
+                at="Resources.It.UpdateReplacePolicy",
+                mentions=("AWS::KMS::Key",),
+            ),
+            Bad(case=_one("AWS::SageMaker::Cluster"), at="Resources.It.DeletionPolicy"),
+            Bad(
+                case=_one("AWS::ECR::Repository", "Retain", "Retain", EmptyOnDelete=True),
+                at=_AT,
+                mentions=("EmptyOnDelete",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-004",
+        good=(_bucket(),),
+        bad=(
+            Bad(case=_bucket(PublicAccessBlockConfiguration=None), at=_AT, mentions=("public access",)),
+            Bad(case=_bucket(PublicAccessBlockConfiguration={"BlockPublicAcls": True}), at=_AT),
+            Bad(case=_bucket(BucketEncryption=None), at=_AT, mentions=("encryption",)),
+            Bad(
+                case=_bucket(VersioningConfiguration={"Status": "Suspended"}),
+                at=_AT,
+                mentions=("versioning",),
+            ),
+            Bad(case=_bucket(effect="Allow"), at=_AT, mentions=("TLS",)),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-005",
+        good=(_key(_ROOT), _key("*", condition={"StringEquals": {"kms:CallerAccount": "111122223333"}})),
+        bad=(
+            Bad(case=_key("*"), at=f"{_AT}.KeyPolicy"),
+            Bad(case=_key({"AWS": ["*"]}), at=f"{_AT}.KeyPolicy"),
+            Bad(case=_key(_ROOT, rotates=False), at=f"{_AT}.EnableKeyRotation", mentions=("False",)),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-006",
+        good=(_one("AWS::Logs::LogGroup", RetentionInDays=90),),
+        bad=(Bad(case=_one("AWS::Logs::LogGroup"), at=f"{_AT}.RetentionInDays"),),
+    ),
+    Example(
+        rule="DPD-DATA-007",
+        good=(
+            _one("AWS::SNS::Topic", KmsMasterKeyId={"Ref": "Key"}),
+            _one("AWS::SQS::Queue", SqsManagedSseEnabled=True),
+        ),
+        bad=(
+            Bad(case=_one("AWS::SNS::Topic"), at=f"{_AT}.KmsMasterKeyId", mentions=("AWS::SNS::Topic",)),
+            Bad(case=_one("AWS::SQS::Queue"), at=f"{_AT}.KmsMasterKeyId"),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-008",
+        good=(_one("AWS::FSx::FileSystem", KmsKeyId="k"), _one("AWS::APS::Workspace", KmsKeyArn="k")),
+        bad=(
+            Bad(case=_one("AWS::FSx::FileSystem"), at=f"{_AT}.KmsKeyId"),
+            Bad(case=_one("AWS::APS::Workspace"), at=f"{_AT}.KmsKeyArn"),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-009",
+        good=({}, {"network.flow_log_retention_days": 1, "platform.log_retention_days": 3653}),
+        bad=(
+            Bad(
+                case={"network.flow_log_retention_days": 100},
+                at="network.flow_log_retention_days",
+                mentions=("100 days", "set 120"),
+            ),
+            Bad(
+                case={"platform.log_retention_days": 9999},
+                at="platform.log_retention_days",
+                mentions=("set 3653",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-010",
+        good=(
+            {"platform.inference_operator.tls_bucket": "hyperpod-tls-llama"},
+            {"platform.inference_operator": None},
+        ),
+        bad=(
+            Bad(
+                case={"platform.inference_operator.tls_bucket": "my-certificates"},
+                at="platform.inference_operator.tls_bucket",
+                mentions=("my-certificates", "hyperpod-tls-"),
+            ),
+            Bad(
+                case={"platform.inference_operator.tls_bucket": "hyperpod-tls-" + "x" * 51},
+                at="platform.inference_operator.tls_bucket",
+                mentions=("63",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-011",
+        good=(
+            _one(
+                "AWS::ECR::Repository",
+                ImageTagMutability="IMMUTABLE",
+                ImageScanningConfiguration={"ScanOnPush": True},
+            ),
+        ),
+        bad=(
+            Bad(
+                case=_one("AWS::ECR::Repository", ImageScanningConfiguration={"ScanOnPush": True}),
+                at=f"{_AT}.ImageTagMutability",
+                mentions=("MUTABLE",),
+            ),
+            Bad(
+                case=_one("AWS::ECR::Repository", ImageTagMutability="IMMUTABLE"),
+                at=f"{_AT}.ImageScanningConfiguration",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,357 @@
+"""Cases of the rules about the network."""
+
+from typing import Any
+
+from tests.unit.rules.example import Bad, Example
+
+_GROUPS = "hyperpod.instance_groups"
+
+
+def _self_rule(kind: str, **changes: Any) -> dict[str, Any]:
+    peer = "SourceSecurityGroupId" if kind == "Ingress" else "DestinationSecurityGroupId"
+    group = {"Fn::GetAtt": ["Efa", "GroupId"]}
+    return {
+        "Type": f"AWS::EC2::SecurityGroup{kind}",
+        "Properties": {"IpProtocol": "-1", "GroupId": group, peer: group, **changes},
+    }
+
+
+def _efa(description: str = "EFA traffic between HyperPod nodes", **rules: Any) -> dict[str, Any]:
+    group = {"Type": "AWS::EC2::SecurityGroup", "Properties": {"GroupDescription": description}}
+    return {"Resources": {"Efa": group, **rules}}
+
+
+def _cluster_with(group: object) -> dict[str, Any]:
+    return {"Type": "AWS::SageMaker::Cluster", "Properties": {"VpcConfig": {"SecurityGroupIds": [group]}}}
+
+
+_OPEN_EGRESS = {
+    "Type": "AWS::EC2::SecurityGroupEgress",
+    "Properties": {"IpProtocol": "-1", "GroupId": {"Ref": "Efa"}, "CidrIp": "0.0.0.0/0"},
+}
+
+
+def _vpc(**resources: Any) -> dict[str, Any]:
+    return {
+        "Resources": {
+            "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.192.0.0/16"}},
+            **resources,
+        }
+    }
+
+
+def _s3_endpoint(**changes: Any) -> dict[str, Any]:
+    service = {"Fn::Join": ["", ["com.amazonaws.", {"Ref": "AWS::Region"}, ".s3"]]}
+    given = {"VpcId": {"Ref": "Vpc"}, "ServiceName": service, "VpcEndpointType": "Gateway"}
+    return {"Type": "AWS::EC2::VPCEndpoint", "Properties": {**given, **changes}}
+
+
+def _flow_log(traffic: str) -> dict[str, Any]:
+    return {"Type": "AWS::EC2::FlowLog", "Properties": {"ResourceId": {"Ref": "Vpc"}, "TrafficType": traffic}}
+
+
+def _subnet(cidr: str = "10.1.0.0/16", depends_on: object = None, **given: Any) -> dict[str, Any]:
+    subnet: dict[str, Any] = {"Type": "AWS::EC2::Subnet", "Properties": {"CidrBlock": cidr, **given}}
+    return {**subnet, "DependsOn": depends_on} if depends_on else subnet
+
+
+_BLOCK = {"Type": "AWS::EC2::VPCCidrBlock", "Properties": {"CidrBlock": "10.1.0.0/16"}}
+_NODE_GROUP = {"Type": "AWS::EKS::Nodegroup", "Properties": {"Subnets": [{"Ref": "Subnet"}]}}
+
+EXAMPLES = (
+    Example(
+        rule="DPD-NET-001",
+        good=(
+            _efa(In=_self_rule("Ingress"), Out=_self_rule("Egress")),
+            _efa(In=_self_rule("Ingress"), Out=_self_rule("Egress"), Open=_OPEN_EGRESS),
+            _efa(description="Interface endpoints"),
+        ),
+        bad=(
+            Bad(case=_efa(In=_self_rule("Ingress")), at="Resources.Efa", mentions=("egress", "`Efa`")),
+            # what CDK emits for `allow_all_outbound=True`: the self rule is silently not there
+            Bad(
+                case=_efa(In=_self_rule("Ingress"), Open=_OPEN_EGRESS),
+                at="Resources.Efa",
+                mentions=("egress",),
+            ),
+            Bad(case=_efa(Out=_self_rule("Egress")), at="Resources.Efa", mentions=("ingress",)),
+            Bad(case=_efa(), at="Resources.Efa"),
+            Bad(
+                case=_efa(In=_self_rule("Ingress"), Out=_self_rule("Egress", IpProtocol="tcp")),
+                at="Resources.Efa",
+                mentions=("egress",),
+            ),
+            Bad(
+                case={"Resources": {**_efa("Nodes")["Resources"], "Cluster": _cluster_with({"Ref": "Efa"})}},
+                at="Resources.Efa",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-002",
+        good=({}, {"network.egress": "closed"}, {"network.interface_endpoints": False}),
+        bad=(
+            Bad(
+                case={"network.interface_endpoints": True},
+                at="network.interface_endpoints",
+                mentions=("`egress: nat`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-003",
+        good=({}, {f"{_GROUPS}.1.zone_id": "use1-az6"}),
+        bad=(
+            Bad(
+                case={f"{_GROUPS}.1.zone_id": "use1-az4"},
+                at=f"{_GROUPS}[1].zone_id",
+                mentions=("`decode`", "use1-az4", "use1-az6"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-004",
+        good=(
+            {},
+            {"network.cidr": "10.192.0.0/20", "network.gpu_cidr": "100.64.0.0/28"},
+            {"network.cidr": "192.168.0.0/16"},
+        ),
+        bad=(
+            Bad(
+                case={"network.cidr": "10.0.0.0/15"}, at="network.cidr", mentions=("131,072 addresses", "/16")
+            ),
+            Bad(case={"network.cidr": "10.0.0.0/21"}, at="network.cidr", mentions=("/20",)),
+            Bad(
+                case={"network.gpu_cidr": "10.1.0.0/29"},
+                at="network.gpu_cidr",
+                mentions=("8 addresses", "/28"),
+            ),
+            Bad(case={"network.gpu_cidr": "10.1.0.1/16"}, at="network.gpu_cidr", mentions=("`10.1.0.0/16`",)),
+            Bad(case={"network.gpu_cidr": "10.1.0.0"}, at="network.gpu_cidr", mentions=("no prefix length",)),
+            Bad(case={"network.cidr": "10.0.0.256/16"}, at="network.cidr"),
+            Bad(case={"network.cidr": "fd00::/16"}, at="network.cidr"),
+            Bad(case={"network.cidr": "52.1.0.0/16"}, at="network.cidr", mentions=("not private",)),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-005",
+        good=({}, {"network.cidr": "10.0.0.0/16"}),
+        bad=(
+            Bad(
+                case={"network.cidr": "10.1.0.0/20"},
+                at="network.gpu_cidr",
+                mentions=("10.1.0.0/16", "10.1.0.0/20"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-006",
+        good=(
+            {},
+            {"network.gpu_cidr": "100.64.0.0/16"},
+            {"network.cidr": "192.168.0.0/20", "network.gpu_cidr": "192.168.64.0/18"},
+        ),
+        bad=(
+            Bad(
+                case={"network.gpu_cidr": "172.16.0.0/16"},
+                at="network.gpu_cidr",
+                mentions=("172.16.0.0/12", "10.0.0.0/8"),
+            ),
+            Bad(
+                case={"network.cidr": "192.168.0.0/16"},
+                at="network.gpu_cidr",
+                mentions=("10.0.0.0/8", "192.168.0.0/16"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-007",
+        good=(
+            # 2 × 81 + 5 = 167
+            {"network.gpu_cidr": "10.1.0.0/24"},
+            # 3 × 81 + 5 = 248 of 256
+            {"network.gpu_cidr": "10.1.0.0/24", f"{_GROUPS}.0.count": 2},
+            # 6 × 65 + 1 × 81 + 5 = 476 of 512
+            {
+                "network.gpu_cidr": "10.1.0.0/23",
+                f"{_GROUPS}.1.count": 6,
+                f"{_GROUPS}.1.instance_type": "ml.p5en.48xlarge",
+            },
+        ),
+        bad=(
+            Bad(
+                case={"network.gpu_cidr": "10.1.0.0/25"},
+                at="network.gpu_cidr",
+                mentions=(
+                    "1 × 81 (`prefill`) + 1 × 81 (`decode`) + 5",
+                    "167 addresses",
+                    "128 addresses",
+                    "/24",
+                ),
+            ),
+            # 4 × 81 + 5 = 329 > 256: AWS's own sizing table forgets the other addresses
+            Bad(
+                case={"network.gpu_cidr": "10.1.0.0/24", f"{_GROUPS}.0.count": 3},
+                at="network.gpu_cidr",
+                mentions=("329 addresses", "256 addresses", "/23"),
+            ),
+            Bad(case={f"{_GROUPS}.0.count": 900}, at="network.gpu_cidr", mentions=("fewer nodes", "72,986")),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-008",
+        good=({}, {"region": "mars-1"}),
+        bad=(
+            Bad(
+                case={"network.gpu_zone_id": "usw2-az2"},
+                at="network.gpu_zone_id",
+                mentions=("usw2-az2", "us-west-2", "us-east-1"),
+            ),
+            Bad(
+                case={"network.cluster_zone_ids": ["use1-az6", "us-east-1a"]},
+                at="network.cluster_zone_ids[1]",
+                mentions=("us-east-1a", "zone ids, not zone names"),
+            ),
+            Bad(
+                case={f"{_GROUPS}.0.zone_id": "use1-az9"}, at=f"{_GROUPS}[0].zone_id", mentions=("use1-az9",)
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-009",
+        good=({}, {"network.gpu_zone_id": "use1-az3"}),
+        bad=(
+            Bad(
+                case={"network.cluster_zone_ids": ["use1-az6", "use1-az3"]},
+                at="network.cluster_zone_ids[1]",
+                mentions=("`use1-az3`", "use1-az1"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-010",
+        good=({},),
+        bad=(
+            Bad(
+                case={"network.cluster_zone_ids": ["use1-az6", "use1-az6"]},
+                at="network.cluster_zone_ids[1]",
+                mentions=("`use1-az6`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-011",
+        good=({"network.egress": "closed"}, {"network.interface_endpoints": False}),
+        bad=(
+            Bad(
+                case={"network.egress": "closed", "network.interface_endpoints": False},
+                at="network.interface_endpoints",
+                mentions=("`interface_endpoints: false`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-012",
+        good=(
+            {},
+            {
+                "network.egress": "closed",
+                "cluster.dependencies_chart.source": "s3",
+                "platform.images.mirror_public_images": True,
+            },
+            {
+                "network.egress": "closed",
+                "cluster.existing": {"eks_name": "shared", "hyperpod_name": "shared"},
+                "platform.images.mirror_public_images": True,
+            },
+        ),
+        bad=(
+            Bad(
+                case={"network.egress": "closed"},
+                at="cluster.dependencies_chart.source",
+                mentions=("GitHub",),
+            ),
+            Bad(
+                case={"network.egress": "closed", "model.source": {"type": "huggingface"}},
+                at="model.source.type",
+                mentions=("Hugging Face",),
+            ),
+            Bad(case={"network.egress": "closed"}, at="platform.images.mirror_public_images"),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-013",
+        good=(_vpc(Endpoint=_s3_endpoint()), {"Resources": {}}),
+        bad=(
+            Bad(case=_vpc(), at="Resources.Vpc", mentions=("`Vpc`",)),
+            Bad(case=_vpc(Endpoint=_s3_endpoint(VpcEndpointType="Interface")), at="Resources.Vpc"),
+            Bad(
+                case=_vpc(Endpoint=_s3_endpoint(ServiceName="com.amazonaws.us-east-1.dynamodb")),
+                at="Resources.Vpc",
+            ),
+            Bad(case=_vpc(Endpoint=_s3_endpoint(VpcId={"Ref": "Other"})), at="Resources.Vpc"),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-014",
+        good=({"Resources": {"Subnet": _subnet(AvailabilityZoneId="use1-az6")}},),
+        bad=(
+            Bad(
+                case={"Resources": {"Subnet": _subnet(AvailabilityZone="us-east-1a")}},
+                at="Resources.Subnet.Properties",
+                mentions=("us-east-1a",),
+            ),
+            Bad(
+                case={"Resources": {"Subnet": _subnet()}},
+                at="Resources.Subnet.Properties",
+                mentions=("no zone",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-015",
+        good=(
+            {"Resources": {"Block": _BLOCK, "Subnet": _subnet(depends_on=["Block"])}},
+            {"Resources": {"Block": _BLOCK, "Subnet": _subnet(depends_on="Block")}},
+            {"Resources": {"Block": _BLOCK, "Subnet": _subnet("10.192.0.0/24")}},
+        ),
+        bad=(
+            Bad(
+                case={"Resources": {"Block": _BLOCK, "Subnet": _subnet()}},
+                at="Resources.Subnet.DependsOn",
+                mentions=("`DependsOn: Block`", "10.1.0.0/16"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-016",
+        good=(_vpc(Log=_flow_log("ALL")),),
+        bad=(
+            Bad(case=_vpc(), at="Resources.Vpc"),
+            Bad(case=_vpc(Log=_flow_log("REJECT")), at="Resources.Vpc", mentions=("`TrafficType: ALL`",)),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-017",
+        good=({"Resources": {"Nodes": _NODE_GROUP, "Subnet": _subnet(MapPublicIpOnLaunch=False)}},),
+        bad=(
+            Bad(
+                case={"Resources": {"Nodes": _NODE_GROUP, "Subnet": _subnet(MapPublicIpOnLaunch=True)}},
+                at="Resources.Nodes.Properties",
+                mentions=("`Subnet`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-020",
+        good=({}, {"network.cidr": "172.21.0.0/16"}),
+        bad=(
+            Bad(case={"network.cidr": "172.20.0.0/16"}, at="network.cidr", mentions=("172.20.0.0/16",)),
+            Bad(
+                case={"network.gpu_cidr": "172.20.64.0/20"},
+                at="network.gpu_cidr",
+                mentions=("172.20.64.0/20",),
+            ),
+        ),
+    ),
+)
