@@ -30,7 +30,7 @@ def within_what_was_validated(deployment: Deployment) -> Iterator[Problem]:
 
 def _model(facts: ServingFacts) -> Iterator[Problem]:
     geometry = facts.geometry
-    total = parameters(geometry).total
+    total = parameters(geometry).stored
     # "70B" models have a little more or less than that
     if geometry.dense and total >= 0.95 * SMALLEST_VALIDATED_PARAMETERS:
         return

@@ -1,0 +1,35 @@
+"""DPD-SRV-314: NCCL does not listen where nobody is."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from hyperpod_dpd.rules.finding import Problem, Severity
+from hyperpod_dpd.rules.registry import deployment_rule
+from hyperpod_dpd.rules.serving.subjects import environment
+from hyperpod_dpd.spec import Deployment
+
+_NOT_THESE: Final = ("lo", "docker", "pod-id-link0")
+
+
+@deployment_rule(
+    "DPD-SRV-314",
+    severity=Severity.WARNING,
+    title="`NCCL_SOCKET_IFNAME` excludes `lo`, `docker` and `pod-id-link0`",
+    sources=("aws-samples/aws-do-eks PR 54",),
+    facts=("E14",),
+)
+def nccl_uses_the_pods_interface(deployment: Deployment) -> Iterator[Problem]:
+    """NCCL picks the interface of EKS Pod Identity, through which no other process is reached."""
+    for path, name, value in environment(deployment):
+        if name != "NCCL_SOCKET_IFNAME":
+            continue
+        excluded = value.removeprefix("^").split(",") if value.startswith("^") else None
+        missing = [entry for entry in _NOT_THESE if excluded is not None and entry not in excluded]
+        named = [entry for entry in _NOT_THESE if excluded is None and entry in value.split(",")]
+        if missing or named:
+            yield Problem(
+                path=path,
+                says=f"NCCL may use `{(missing or named)[0]}`",
+                given=f"`{name}: {value}`",
+                fix="remove it: `^lo,docker,pod-id-link0` is set then",
+            )

@@ -1,0 +1,42 @@
+"""DPD-SRV-506: a decoder's ports have four digits."""
+
+from collections.abc import Iterator
+
+from hyperpod_dpd.derive import DecodePorts
+from hyperpod_dpd.rules.finding import Problem, Severity
+from hyperpod_dpd.rules.registry import deployment_rule
+from hyperpod_dpd.rules.serving.subjects import hands_over_through_lmcache
+from hyperpod_dpd.spec import Deployment
+
+
+@deployment_rule(
+    "DPD-SRV-506",
+    severity=Severity.ERROR,
+    title="every init and allocation port of every epoch lies between 1000 and 9999",
+    sources=(
+        "measured on one H200, 2026-11-30 (NIXL_ERR_REMOTE_DISCONNECT)",
+        "vllm-project/vllm issue 49238",
+    ),
+    facts=("H6",),
+)
+def ports_have_four_digits(deployment: Deployment) -> Iterator[Problem]:
+    """A prefiller knows a decoder by address and port, written without a separator: equal lengths keep them apart."""
+    if not hands_over_through_lmcache(deployment):
+        return
+    transfer = deployment.serving.transfer
+    ports = DecodePorts(
+        init_base=transfer.init_port_base,
+        alloc_base=transfer.alloc_port_base,
+        tensor_parallel=deployment.serving.tensor_parallel,
+        epochs=transfer.port_epochs,
+    )
+    for field, used in (("init_port_base", ports.init_range), ("alloc_port_base", ports.alloc_range)):
+        if used.start < 1000 or used[-1] > 9999:
+            yield Problem(
+                path=f"serving.transfer.{field}",
+                says="ports without four digits",
+                given=f"`{field}: {used.start}`",
+                computed=f"{used.start}-{used[-1]}",
+                limit="1000-9999",
+                fix=f"remove `{field}`, or lower `port_epochs`",
+            )
