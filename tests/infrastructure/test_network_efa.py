@@ -1,0 +1,38 @@
+"""The EFA security group by itself, in somebody else's VPC."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+
+from hyperpod_dpd.network import EfaSecurityGroup
+from tests.support.template import app, only, resources, synthesized, text
+
+
+def test_group_works_in_a_vpc_of_your_own_and_lets_https_in_where_asked() -> None:
+    stack = cdk.Stack(app(), "stack")
+    vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-1", availability_zones=["eu-west-1a"])
+    efa = EfaSecurityGroup(stack, "Efa", vpc=vpc, https_from_cidrs=["10.0.0.0/16", "10.1.0.0/16"])
+    template = synthesized(stack)
+
+    group_id, group = only(template, "AWS::EC2::SecurityGroup")
+    assert group["Properties"]["VpcId"] == "vpc-1"
+    ingress = resources(template, "AWS::EC2::SecurityGroupIngress").values()
+    https = {
+        rule["Properties"]["CidrIp"]
+        for rule in ingress
+        if (rule["Properties"].get("FromPort"), rule["Properties"].get("ToPort")) == (443, 443)
+    }
+    assert https == {"10.0.0.0/16", "10.1.0.0/16"}
+    assert len(efa.rules) == len(ingress) + len(resources(template, "AWS::EC2::SecurityGroupEgress"))
+    assert stack.resolve(efa.security_group.security_group_id) == {"Fn::GetAtt": [group_id, "GroupId"]}
+
+
+def test_a_rule_of_your_own_joins_the_others() -> None:
+    stack = cdk.Stack(app(), "stack")
+    vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-1", availability_zones=["eu-west-1a"])
+    EfaSecurityGroup(stack, "Efa", vpc=vpc).connections.allow_from(
+        ec2.Peer.ipv4("10.9.0.0/16"), ec2.Port.tcp(22)
+    )
+    template = synthesized(stack)
+
+    _, group = only(template, "AWS::EC2::SecurityGroup")
+    assert [text(rule["CidrIp"]) for rule in group["Properties"]["SecurityGroupIngress"]] == ["10.9.0.0/16"]
