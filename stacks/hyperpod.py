@@ -55,9 +55,7 @@ class HyperPodStack(cdk.Stack):
             self,
             "DependenciesChart",
             cluster=cluster.cluster,
-            cluster_security_group_id=cluster.cluster.cluster_security_group_id,
-            vpc_id=network.vpc.vpc_id,
-            subnet_ids=[subnet.subnet_id for subnet in network.system_subnets],
+            network=network,
             source=deployment.cluster.dependencies_chart,
             log_key=key,
             log_retention_days=retention_days,
@@ -69,14 +67,10 @@ class HyperPodStack(cdk.Stack):
             name=deployment.cluster_name,
             spec=deployment.hyperpod,
             cluster=cluster.cluster,
-            subnet_id=network.gpu_subnet.subnet_id,
-            security_group_id=network.efa_security_group.security_group_id,
+            network=network,
             scripts=scripts,
-            needs=[
-                chart.resource,
-                *network.efa_rules,
-                *([network.gpu_route] if network.gpu_route is not None else []),
-            ],
+            chart=chart,
+            needs=[cluster.ready],
             removal_policy=removal,
         )
         publish(

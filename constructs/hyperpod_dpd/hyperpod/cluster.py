@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_sagemaker as sagemaker
-from constructs import Construct, IConstruct
+from constructs import Construct, IDependable
 
+from hyperpod_dpd.cluster.dependencies_chart import DependenciesChart
 from hyperpod_dpd.hyperpod.execution_role import ExecutionRole
 from hyperpod_dpd.hyperpod.instance_groups import instance_group
+from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.spec import HyperPod
 from hyperpod_dpd.storage import LifecycleScripts
 
@@ -32,10 +34,10 @@ class HyperPodCluster(Construct):
         name: str,
         spec: HyperPod,
         cluster: eks.ICluster | eks.Cluster,
-        subnet_id: str,
-        security_group_id: str,
+        network: ClusterNetwork,
         scripts: LifecycleScripts,
-        needs: Sequence[IConstruct],
+        chart: DependenciesChart,
+        needs: Sequence[IDependable] = (),
         removal_policy: cdk.RemovalPolicy,
     ) -> None:
         """Create the cluster.
@@ -46,17 +48,19 @@ class HyperPodCluster(Construct):
             name: cluster name.
             spec: groups and modes.
             cluster: EKS cluster that the nodes join.
-            subnet_id: private subnet of the GPU zone.
-            security_group_id: EFA security group.
+            network: GPU subnet and EFA security group; its rules and the subnet's way out are waited for, because
+                the ids of both say nothing about them.
             scripts: lifecycle scripts.
-            needs: what must exist first and is not referenced: the security group's rules, the subnet's way out, the
-                dependencies chart.
+            chart: dependencies chart, without which HyperPod refuses the EKS cluster.
+            needs: what else must exist first, such as `DpdCluster.ready`.
             removal_policy: whether the cluster, and with it the capacity, outlives the stack.
 
         Raises:
             ValueError: a group asks for what HyperPod cannot do.
         """
         super().__init__(scope, construct_id)
+        subnet_id = network.gpu_subnet.subnet_id
+        security_group_id = network.efa_security_group.security_group_id
         self.role = ExecutionRole(
             self,
             "ExecutionRole",
@@ -91,7 +95,15 @@ class HyperPodCluster(Construct):
             ],
         )
         self.cluster.apply_removal_policy(removal_policy)
-        self.cluster.node.add_dependency(self.role.policies, scripts.upload, *needs)
+        self.cluster.node.add_dependency(
+            # the role alone exists before it may do anything: "Unable to retrieve subnets"
+            self.role.policies,
+            scripts.upload,
+            chart.resource,
+            *network.efa_rules,
+            *([network.gpu_route] if network.gpu_route is not None else []),
+            *needs,
+        )
 
 
 def _tiered_storage(spec: HyperPod) -> sagemaker.CfnCluster.TieredStorageConfigProperty | None:

@@ -17,6 +17,7 @@ from constructs import Construct
 
 from hyperpod_dpd import spec
 from hyperpod_dpd.cluster.dependencies_chart.environment import build_environment
+from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.security.logs import log_group
 
 _HERE = Path(__file__).parent
@@ -44,9 +45,7 @@ class DependenciesChart(Construct):
         construct_id: str,
         *,
         cluster: eks.ICluster | eks.Cluster,
-        cluster_security_group_id: str,
-        vpc_id: str,
-        subnet_ids: list[str],
+        network: ClusterNetwork,
         source: spec.DependenciesChart | None = None,
         log_key: kms.IKey,
         log_retention_days: int = 90,
@@ -58,9 +57,8 @@ class DependenciesChart(Construct):
             scope: where the construct lives.
             construct_id: its id.
             cluster: EKS cluster into which the chart goes.
-            cluster_security_group_id: group of the cluster's private endpoint.
-            vpc_id: VPC of the cluster.
-            subnet_ids: private subnets with a way to the cluster's endpoint, S3 and (source `git`) the internet.
+            network: VPC of the cluster; the build runs in its system subnets, which need a way to S3 and, for the
+                source `git`, to the internet.
             source: where the chart comes from.
             log_key: key of the build's and the handler's logs.
             log_retention_days: days that these logs are kept, a value that CloudWatch Logs accepts.
@@ -82,24 +80,24 @@ class DependenciesChart(Construct):
             )
 
         scripts = assets.Asset(self, "Scripts", path=str(_HERE / "scripts"))
-        network = _BuildNetwork(
+        place = _BuildNetwork(
             self,
-            vpc_id=vpc_id,
-            subnet_ids=subnet_ids,
-            cluster_security_group_id=cluster_security_group_id,
+            vpc_id=network.vpc.vpc_id,
+            subnet_ids=[subnet.subnet_id for subnet in network.system_subnets],
+            cluster_security_group_id=cluster.cluster_security_group_id,
         )
         build_logs = logs_of("BuildLogs")
         role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
         for statement in [
-            *_build_statements(stack, cluster, build_logs, scripts, network),
+            *_build_statements(stack, cluster, build_logs, scripts, place),
             *_archive_statements(stack, source),
         ]:
             role.add_to_policy(statement)
         access = _cluster_admin(self, cluster, role)
-        project = _project(self, role, build_logs, scripts, network)
+        project = _project(self, role, build_logs, scripts, place)
         function = _handler(self, project, build_logs, logs_of("HandlerLogs"))
         self.resource = self._run(project, function, scripts, environment)
-        self.resource.node.add_dependency(access, network.rule)
+        self.resource.node.add_dependency(access, place.rule)
 
     def _run(
         self,
@@ -177,15 +175,15 @@ def _build_statements(
     cluster: eks.ICluster | eks.Cluster,
     build_logs: logs.LogGroup,
     scripts: assets.Asset,
-    network: _BuildNetwork,
+    place: _BuildNetwork,
 ) -> list[iam.PolicyStatement]:
     interfaces = stack.format_arn(service="ec2", resource="network-interface", resource_name="*")
     subnets = [
         stack.format_arn(service="ec2", resource="subnet", resource_name=subnet)
-        for subnet in network.subnet_ids
+        for subnet in place.subnet_ids
     ]
     group = stack.format_arn(
-        service="ec2", resource="security-group", resource_name=network.group.attr_group_id
+        service="ec2", resource="security-group", resource_name=place.group.attr_group_id
     )
     return [
         iam.PolicyStatement(
@@ -256,7 +254,7 @@ def _project(
     role: iam.Role,
     build_logs: logs.LogGroup,
     scripts: assets.Asset,
-    network: _BuildNetwork,
+    place: _BuildNetwork,
 ) -> codebuild.CfnProject:
     project = codebuild.CfnProject(
         scope,
@@ -274,9 +272,9 @@ def _project(
             )
         ),
         vpc_config=codebuild.CfnProject.VpcConfigProperty(
-            vpc_id=network.vpc_id,
-            subnets=network.subnet_ids,
-            security_group_ids=[network.group.attr_group_id],
+            vpc_id=place.vpc_id,
+            subnets=place.subnet_ids,
+            security_group_ids=[place.group.attr_group_id],
         ),
         timeout_in_minutes=_BUILD_TIMEOUT_MINUTES,
         queued_timeout_in_minutes=10,

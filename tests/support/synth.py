@@ -1,0 +1,82 @@
+"""Deployments synthesized as the CDK CLI does it, but without the CLI."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import aws_cdk as cdk
+
+from hyperpod_dpd.spec import Deployment
+from stacks.build import DeploymentStacks, build
+from tests.support.deployments import ROOT, ready
+
+READY = ("llama-3.3-70b-p5", "llama-3.3-70b-p5en", "llama-3.3-70b-p5-p5en")
+"""Names of the ready deployments."""
+
+Template = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """Templates of a deployment, by part: network, cluster, hyperpod."""
+
+    templates: Mapping[str, Template]
+    needs: Mapping[str, frozenset[str]]
+    """Parts that must be deployed before a part."""
+
+    def resources(self, part: str, resource_type: str) -> dict[str, Any]:
+        """Return the resources of one type of one stack by logical id."""
+        resources = self.templates[part]["Resources"]
+        return {name: body for name, body in resources.items() if body["Type"] == resource_type}
+
+    def only(self, part: str, resource_type: str) -> Any:
+        """Return the only resource of that type."""
+        (body,) = self.resources(part, resource_type).values()
+        return body
+
+
+def context() -> dict[str, Any]:
+    """Return the feature flags with which the CLI runs the application."""
+    flags: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return flags
+
+
+def application(outdir: Path, deployment: Deployment) -> tuple[cdk.App, DeploymentStacks]:
+    """Return an application with the stacks of `deployment` that will be written to `outdir`."""
+    app = cdk.App(outdir=str(outdir), context=context())
+    return app, build(app, deployment)
+
+
+def synthesize(deployment: Deployment) -> Synthesized:
+    """Synthesize `deployment`."""
+    with TemporaryDirectory() as outdir:
+        app, stacks = application(Path(outdir), deployment)
+        assembly = app.synth()
+        parts = {
+            stack.stack_name: part
+            for part, stack in (
+                ("network", stacks.network),
+                ("cluster", stacks.cluster),
+                ("hyperpod", stacks.hyperpod),
+            )
+        }
+        artifacts = {name: assembly.get_stack_by_name(name) for name in parts}
+        return Synthesized(
+            templates={parts[name]: artifact.template for name, artifact in artifacts.items()},
+            needs={
+                parts[name]: frozenset(
+                    parts[needed.id] for needed in artifact.dependencies if needed.id in parts
+                )
+                for name, artifact in artifacts.items()
+            },
+        )
+
+
+@cache
+def ready_synthesized(name: str = READY[0]) -> Synthesized:
+    """Return a ready deployment synthesized, once per process."""
+    return synthesize(ready(name))
