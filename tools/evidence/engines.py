@@ -25,6 +25,9 @@ REPLACED = (
 )
 """What differs from the rendered command line, for the report."""
 
+VLLM = ("python3", "-m", "vllm.entrypoints.cli.main", "serve")
+SIMULATOR = ("python3", "-m", "dpd_simulator")
+
 _TAKES_VALUE = {"--load-format", "--host", "--port"}
 
 
@@ -39,6 +42,7 @@ class EngineProcess:
     gpu: int
     scratch: Path
     logs: Path
+    serve: tuple[str, ...] = VLLM
     starts: int = 0
     process: subprocess.Popen[str] | None = None
     log: TextIO | None = field(default=None, repr=False)
@@ -64,7 +68,7 @@ class EngineProcess:
             else:
                 kept.append(argument)
         local = ["--load-format", "dummy", "--host", LOOPBACK, "--port", str(self.port)]
-        serve = ["python3", "-m", "vllm.entrypoints.cli.main", "serve", str(self.model)]
+        serve = [*self.serve, str(self.model)]
         # the start script appends its alias, so that the served name must stay last
         return [shell, str(etc / Path(script).name), *serve, *local, *kept]
 

@@ -10,6 +10,7 @@ nothing about isolation (the roles share the GPU), EFA or all-reduces.
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -32,7 +33,7 @@ from hyperpod_dpd.serving.engine import engine_configuration
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence import standin
-from tools.evidence.engines import LOOPBACK, REPLACED, EngineProcess
+from tools.evidence.engines import LOOPBACK, REPLACED, SIMULATOR, VLLM, EngineProcess
 from tools.evidence.load import Outcome, complete, prompt
 
 PREFILL_PORT, DECODE_PORT, ROUTER_PORT, DIRECT_PORT = 8100, 8200, 8081, 8082
@@ -228,6 +229,7 @@ class Bench:
             gpu=self.options.decode_gpu if decode else self.options.prefill_gpu,
             scratch=self.scratch / name,
             logs=self.logs,
+            serve=SIMULATOR if self.options.simulate else VLLM,
         )
 
     def router_flags(self, strategy: str) -> list[str]:
@@ -243,12 +245,10 @@ class Bench:
         self.log.write(
             "setting",
             date=time.strftime("%Y-%m-%d"),
-            versions={name: metadata.version(name) for name in ("vllm", "lmcache", "nixl", "torch", "aiohttp", "pyzmq")},
+            simulated=self.options.simulate,
+            versions=_versions("vllm", "lmcache", "nixl", "torch", "aiohttp", "pyzmq"),
             python=platform.python_version(),
-            gpu=subprocess.run(
-                ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                capture_output=True, text=True, check=False,
-            ).stdout.strip(),
+            gpu=_gpu(),
             replaced=REPLACED,
             arguments=sys.argv[1:],
         )  # fmt: skip
@@ -303,6 +303,8 @@ class Bench:
                 routed = asyncio.run(sequential(url, sent))
                 # a salt of its own, so that the prefix cache of strategy `land` cannot serve the second asking
                 asked = asyncio.run(sequential(direct, [{**one, "cache_salt": "direct"} for one in sent]))
+                # how often the engine agrees with itself: the ceiling of what the comparison can show
+                again = asyncio.run(sequential(direct, [{**one, "cache_salt": "again"} for one in sent]))
                 self.log.write(
                     "same prompts, routed and direct",
                     strategy=strategy,
@@ -342,12 +344,48 @@ class Bench:
         self.log.write(
             "same chats, routed and direct",
             strategy=strategy,
-            identical=sum(a.text == b.text and bool(a.text) for a, b in zip(routed, asked, strict=True)),
+            identical=_identical(routed, asked),
+            common_words=_common_words(routed, asked),
             of=len(requests),
             finish=sorted({str(o.finish_reason) for o in routed}),
             usage=sorted({(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed}),
             errors=[o.error for o in (*routed, *asked) if o.error][:3],
         )
+
+
+def _identical(one: list[Outcome], other: list[Outcome]) -> int:
+    return sum(a.text == b.text and bool(a.text) for a, b in zip(one, other, strict=True))
+
+
+def _common_words(one: list[Outcome], other: list[Outcome]) -> list[int]:
+    """Return, per pair, after how many tokens the answers part."""
+    return [
+        sum(
+            1
+            for _ in itertools.takewhile(
+                lambda pair: pair[0] == pair[1], zip(a.text.split(), b.text.split(), strict=False)
+            )
+        )
+        for a, b in zip(one, other, strict=True)
+    ]
+
+
+def _versions(*names: str) -> dict[str, str | None]:
+    versions: dict[str, str | None] = {}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return versions
+
+
+def _gpu() -> str | None:
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        return None
 
 
 def _await_decoder(url: str) -> None:
@@ -371,6 +409,9 @@ def main() -> None:
     parser.add_argument("--scratch", default=f"/tmp/dpd-evidence-{os.getpid()}", help="scratch folder")
     parser.add_argument("--requests", type=int, default=300, help="hand-offs per strategy")
     parser.add_argument("--strategies", default="continue,land", help="strategies, comma separated")
+    parser.add_argument(
+        "--simulate", action="store_true", help="simulated engines: tests this script, proves nothing"
+    )
     parser.add_argument("--prefill-gpu", type=int, default=0)
     parser.add_argument("--decode-gpu", type=int, default=0)
     parser.add_argument("--deployment", type=Path, default=Path(__file__).with_name("one-gpu.yaml"))

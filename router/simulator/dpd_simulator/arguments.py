@@ -21,6 +21,7 @@ _logger = logging.getLogger(__name__)
 _WITHOUT_EFFECT = (
     "--attention-backend",
     "--chat-template",
+    "--disable-access-log-for-endpoints",
     "--download-dir",
     "--dtype",
     "--gpu-memory-utilization",
@@ -29,11 +30,13 @@ _WITHOUT_EFFECT = (
     "--max-seq-len-to-capture",
     "--pipeline-parallel-size",
     "--quantization",
+    "--shutdown-timeout",
     "--tokenizer",
     "--tool-call-parser",
     "--uvicorn-log-level",
 )
 _SWITCHES_WITHOUT_EFFECT = (
+    "--disable-fastapi-docs",
     "--disable-uvicorn-access-log",
     "--enable-chunked-prefill",
     "--enable-log-requests",
@@ -55,7 +58,7 @@ _KV_TRANSFER_FIELDS = {
 }
 _SUFFIXES = {"k": 10**3, "m": 10**6, "K": 2**10, "M": 2**20}
 _LMCACHE_ENVIRONMENT = "LMCACHE_"
-_NOT_LMCACHE_KEYS = {"LMCACHE_CONFIG_FILE"}
+_NOT_LMCACHE_KEYS = {"LMCACHE_CONFIG_FILE", "LMCACHE_TRACK_USAGE"}
 
 
 class StartupError(Exception):
