@@ -194,7 +194,7 @@ def settled(url: str, timeout_seconds: float = 90) -> dict[str, float]:
 def books(metrics: dict[str, float]) -> dict[str, float]:
     """Return the metrics that say whether the books balance."""
     wanted = (
-        "handoffs", "handoff_failures", "hits", "inflight_chunks", "suspected_chunks", "drains", "notif", "decisions",
+        "handoff", "inflight_chunks", "suspected_chunks", "drains", "notif", "decisions",
         "pairs_broken", "worker_port_epoch", "worker_restarts", "client_disconnects",
     )  # fmt: skip
     return {
@@ -309,9 +309,9 @@ class Bench:
                     "same prompts, routed and direct",
                     strategy=strategy,
                     prompt_tokens=tokens,
-                    identical=sum(
-                        a.text == b.text and bool(a.text) for a, b in zip(routed, asked, strict=True)
-                    ),
+                    identical=_identical(routed, asked),
+                    identical_direct_twice=_identical(asked, again),
+                    common_words=_common_words(routed, asked),
                     of=len(sent),
                     cached_tokens=sorted({outcome.cached_tokens or 0 for outcome in routed}),
                     usage=sorted({(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed}),
