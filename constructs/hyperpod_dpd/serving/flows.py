@@ -197,7 +197,10 @@ def _scraper(deployment: Deployment) -> ForeignPods:
 
 
 def _load_balancer(deployment: Deployment) -> Addresses:
-    """Return the subnets in which the load balancer has its interfaces."""
+    """Return the subnets in which the load balancer has its interfaces.
+
+    Pods on nodes of an internal one's subnets have addresses there, too: a policy cannot tell them apart.
+    """
     balancer = deployment.routing.load_balancer
     if deployment.cluster.existing is not None or balancer is None:
         return Addresses(cidrs=_vpc(deployment))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Literal
 
 from cdk8s import App, Chart
 
@@ -68,17 +69,23 @@ class ProfileCharts:
             for component in (Component.PREFILL, Component.DECODE)
         }
         self._common(engines)
+        shared = self._facts.prefill.group == self._facts.decode.group
         for component, engine in engines.items():
             chart = self._chart(component.value)
             self._service(chart, component, engine)
-            facts = self._facts.role(Role(component.value))
+            place = self._facts.role(Role(component.value))
             Workers(
                 chart,
                 "workers",
                 deployment=self._deployment,
                 component=component,
                 engine=engine,
-                placement=_placement(facts, avoids=_OPPOSITE[component]),
+                placement=Placement(
+                    group=place.group,
+                    replicas=place.replicas,
+                    surge=_surge(place, place.replicas, shared=shared),
+                    avoids=_OPPOSITE[component],
+                ),
             )
         self._router(decoders=Component.DECODE, disaggregates=True)
 
@@ -98,7 +105,9 @@ class ProfileCharts:
                 deployment=self._deployment,
                 component=Component.COLOCATED,
                 engine=engine,
-                placement=_placement(place, replicas=replicas),
+                placement=Placement(
+                    group=place.group, replicas=replicas, surge=_surge(place, replicas, shared=False)
+                ),
                 name=f"{Component.COLOCATED.value}-{place.group.name}",
             )
         self._router(decoders=Component.COLOCATED, disaggregates=False)
@@ -146,16 +155,14 @@ class ProfileCharts:
 _OPPOSITE = {Component.PREFILL: Component.DECODE, Component.DECODE: Component.PREFILL}
 
 
-def _placement(
-    facts: RoleFacts, *, avoids: Component | None = None, replicas: int | None = None
-) -> Placement:
-    return Placement(
-        group=facts.group,
-        replicas=facts.replicas if replicas is None else replicas,
-        whole_node=facts.whole_node,
-        workers_per_node=facts.workers_per_node,
-        avoids=avoids,
-    )
+def _surge(place: RoleFacts, replicas: int, *, shared: bool) -> Literal[0, 1]:
+    """Return whether the instance group surely holds one more worker.
+
+    A whole-node worker never counts on it: a spare node is for a node that fails. On a group that both roles share,
+    the free GPUs may be on a node of the other role.
+    """
+    slots = place.group.count * place.workers_per_node
+    return 1 if not place.whole_node and not shared and slots > replicas else 0
 
 
 def _colocated_places(facts: ServingFacts) -> list[tuple[RoleFacts, int]]:

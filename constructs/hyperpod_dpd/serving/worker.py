@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import cdk8s_plus_27 as kplus
 from constructs import Construct
@@ -44,18 +44,10 @@ class Placement:
 
     group: InstanceGroup
     replicas: int
-    whole_node: bool
-    workers_per_node: int
+    surge: Literal[0, 1] = 0
+    """Workers that a rolling update starts before it ends old ones. One that has no place would wait for ever."""
     avoids: Component | None = None
     """Component that must not share a node with them: EFA does not loop back within a host."""
-
-    @property
-    def has_room_for_one_more(self) -> bool:
-        """Whether a rolling update can start a new worker before it ends an old one.
-
-        A whole-node worker never counts on it: a spare node is for a node that fails.
-        """
-        return not self.whole_node and self.group.count * self.workers_per_node > self.replicas
 
 
 class Workers(Construct):
@@ -234,8 +226,10 @@ def _group_label(name: str, component: Component) -> dict[str, str]:
 
 
 def _strategy(placement: Placement) -> dict[str, Any]:
-    surge = 1 if placement.has_room_for_one_more else 0
-    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1 - surge}}
+    return {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": placement.surge, "maxUnavailable": 1 - placement.surge},
+    }
 
 
 class _Pod:
