@@ -23,7 +23,7 @@ def hash_seed_is_accepted(deployment: Deployment) -> Iterator[Problem]:
     if seed > LARGEST_HASH_SEED:
         yield Problem(
             path="serving.transfer.hash_seed",
-            says="Python does not accept this hash seed",
+            says="the hash seed is outside of what Python accepts",
             given=f"`hash_seed: {seed}`",
             limit=str(LARGEST_HASH_SEED),
             fix="use a smaller number; 0 is fine",

@@ -38,7 +38,7 @@ def lmcache_keys_are_known(deployment: Deployment) -> Iterator[Problem]:
         elif engine is not None and known is not None and key not in known:
             yield Problem(
                 path=path,
-                says=f"LMCache {engine.lmcache} has no key `{key}`",
+                says=f"`{key}` is no key of LMCache {engine.lmcache}",
                 given=f"`{name}`",
                 fix="correct the name, or declare the version that has it in `serving.engine`",
             )

@@ -21,7 +21,7 @@ def ucx_is_left_alone(deployment: Deployment) -> Iterator[Problem]:
         if name.startswith("UCX_"):
             yield Problem(
                 path=path,
-                says="UCX does not carry the KV cache here",
+                says="the KV cache is not carried by UCX here",
                 given=f"`{name}: {value}`",
                 fix="remove it",
             )

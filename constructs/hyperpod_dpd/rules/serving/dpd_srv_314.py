@@ -29,7 +29,7 @@ def nccl_uses_the_pods_interface(deployment: Deployment) -> Iterator[Problem]:
         if missing or named:
             yield Problem(
                 path=path,
-                says=f"NCCL may use `{(missing or named)[0]}`",
+                says=f"`{(missing or named)[0]}` may be what NCCL chooses",
                 given=f"`{name}: {value}`",
                 fix="remove it: `^lo,docker,pod-id-link0` is set then",
             )

@@ -1,0 +1,676 @@
+"""Cases of the rules about serving."""
+
+from typing import Any, Final
+
+from tests.unit.rules.example import REMOVED, Bad, Example
+
+_OLD: Final = {"serving.engine.name": "hyperpod-v1.1"}
+_OPERATOR: Final = {"serving.backend": "operator"}
+_NIXL: Final = {"serving.transfer.type": "nixl"}
+_P5EN: Final = {"hyperpod.instance_groups.1.instance_type": "ml.p5en.48xlarge"}
+
+
+def _prefill(**variables: str) -> dict[str, Any]:
+    return {"serving.prefill.environment": variables}
+
+
+def _decode_arguments(*arguments: str) -> dict[str, Any]:
+    return {"serving.decode.extra_args": list(arguments)}
+
+
+EXAMPLES = (
+    Example(
+        rule="DPD-SRV-000",
+        good=({}, {"serving.engine.name": "lmcache-v0.4.3"}, _P5EN),
+        bad=(
+            Bad(case={"model.name": "llama-5"}, at="model.name", mentions=("`name: llama-5`",)),
+            Bad(case={"serving.engine.name": "vllm-9"}, at="serving.engine.name", mentions=("vllm-0.25.1",)),
+            Bad(
+                case={"hyperpod.instance_groups.1.instance_type": "ml.g5.48xlarge"},
+                at="hyperpod.instance_groups[1].instance_type",
+                mentions=("ml.g5.48xlarge", "ml.p5.48xlarge"),
+            ),
+            Bad(case={"serving.decode.gpus": 16}, at="serving.decode.gpus", mentions=("16 GPUs", "8")),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-001",
+        good=({"serving.prefill.gpus": 8}, {"serving.tensor_parallel": 4, "serving.decode.gpus": 4}),
+        bad=(
+            Bad(
+                case={"serving.decode.gpus": 4},
+                at="serving.decode.gpus",
+                mentions=("`gpus: 4`", "`tensor_parallel: 8`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-002",
+        good=({"serving.tensor_parallel": 4}, {"model.name": "llama-5"}),
+        bad=(
+            Bad(
+                case={"serving.tensor_parallel": 6},
+                at="serving.tensor_parallel",
+                mentions=("`tensor_parallel: 6`", "1, 2, 4, 8"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-003",
+        good=({"serving.tensor_parallel": 4}, {"serving.tensor_parallel": 2, "model.weights": "fp8"}),
+        bad=(
+            Bad(
+                case={"serving.tensor_parallel": 2},
+                at="serving.prefill",
+                mentions=("weights 65.7 GiB", "reserve 4.0 GiB", "16,384-token sequence 2.5 GiB", "68.5 GiB"),
+            ),
+            Bad(case={"serving.decode.gpu_memory_utilization": 0.2}, at="serving.decode", mentions=("0.20",)),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-004",
+        good=(
+            {"traffic.concurrency": 51},
+            {"traffic.concurrency": REMOVED},
+            {**_NIXL, "traffic.concurrency": 5000},
+            {**_OPERATOR, "serving.prefill.max_num_seqs": 12},
+        ),
+        bad=(
+            Bad(
+                case={"traffic.concurrency": 52},
+                at="serving.transfer.pd_buffer_gib",
+                mentions=("`concurrency: 52`", "51 such prompts", "16 of 819 chunks"),
+            ),
+            Bad(
+                case=_OPERATOR,
+                at="serving.transfer.pd_buffer_gib",
+                mentions=("10.0 GiB", "8.0 GiB", "12 prompts of full length"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-006",
+        good=({"serving.transfer.backend": "LIBFABRIC"}, _NIXL),
+        bad=(
+            Bad(
+                case={"serving.transfer.backend": "UCX"},
+                at="serving.transfer.backend",
+                mentions=("`backend: UCX`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-007",
+        good=(_OPERATOR, {"serving.decode.replicas": 2}),
+        bad=(
+            Bad(
+                case={**_OPERATOR, "serving.decode.replicas": 2},
+                at="serving.decode.replicas",
+                mentions=("`replicas: 2`", "`backend: self-managed`"),
+            ),
+            Bad(case={**_OPERATOR, **_NIXL}, at="serving.transfer.type", mentions=("`type: nixl`",)),
+            Bad(case={**_OPERATOR, "platform.inference_operator": None}, at="platform.inference_operator"),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-008",
+        good=(
+            {"traffic.concurrency": 64},
+            {"model.name": "qwen2.5-72b-instruct"},
+            {"routing.estimator": "characters", "traffic.input_tokens": 8192},
+            {"routing.estimator": "characters", "routing.threshold_tokens": 0},
+        ),
+        bad=(
+            Bad(
+                case={"model.name": "llama-3.1-8b-instruct"},
+                at="model.name",
+                mentions=("8.0 billion", "dense"),
+            ),
+            Bad(
+                case={"model.name": "mixtral-8x22b-instruct"},
+                at="model.name",
+                mentions=("140.6 billion", "a mixture of experts"),
+            ),
+            Bad(case={"traffic.concurrency": 65}, at="traffic.concurrency", mentions=("65", "64")),
+            Bad(
+                case={"routing.estimator": "characters", "traffic.input_tokens": 5000},
+                at="routing.estimator",
+                mentions=("`input_tokens: 5000`", "`threshold_tokens: 4096`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-009",
+        good=(
+            {"serving.tensor_parallel": 4, "serving.decode.replicas": 2},
+            {"serving.decode.replicas": 2, "hyperpod.instance_groups.1.count": 2},
+        ),
+        bad=(
+            Bad(
+                case={"serving.decode.replicas": 2},
+                at="hyperpod.instance_groups[1].count",
+                mentions=("`count: 1`", "2 nodes"),
+            ),
+            Bad(
+                case={"serving.prefill.scaling": {"maximum": 3}},
+                at="hyperpod.instance_groups[0].count",
+                mentions=("3 nodes",),
+            ),
+            Bad(
+                case={"serving.tensor_parallel": 4, "serving.decode.instance_group": "prefill"},
+                at="hyperpod.instance_groups[0].count",
+                mentions=("2 nodes",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-101",
+        good=(
+            {"serving.transfer.port_epochs": 12},
+            {"serving.transfer.init_port_base": 7501, "serving.transfer.alloc_port_base": 7600},
+            {**_NIXL, "serving.transfer.alloc_port_base": 7300},
+        ),
+        bad=(
+            Bad(
+                case={"serving.transfer.port_epochs": 13},
+                at="serving.transfer.alloc_port_base",
+                mentions=("7300-7403", "7400-7503", "8 ranks × 13 epochs"),
+            ),
+            Bad(
+                case={"serving.transfer.port_epochs": 13},
+                at="serving.transfer.alloc_port_base",
+                mentions=("port 7500",),
+            ),
+            Bad(
+                case={"serving.transfer.init_port_base": 7990},
+                at="serving.transfer.init_port_base",
+                mentions=("port 8000",),
+            ),
+            Bad(
+                case={"serving.transfer.alloc_port_base": 8050},
+                at="serving.transfer.alloc_port_base",
+                mentions=("port 8081", "the router"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-104",
+        good=(
+            {"serving.transfer.pd_buffer_gib": 0.63},
+            {"serving.transfer.pd_buffer_gib": 0.001},  # the rule about one chunk says this
+            {**_NIXL, "serving.transfer.pd_buffer_gib": 0.1},
+        ),
+        bad=(
+            Bad(
+                case={"serving.transfer.pd_buffer_gib": 0.62},
+                at="serving.transfer.pd_buffer_gib",
+                mentions=("63 chunks", "64 needed", "10,485,760 bytes", "16128"),
+            ),
+            Bad(
+                case={"serving.transfer.decode_pd_buffer_gib": 0.25},
+                at="serving.transfer.pd_buffer_gib",
+                mentions=("the decode PD buffer",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-105",
+        good=(
+            {"serving.transfer.decode_pd_buffer_gib": 8.0},
+            {"serving.transfer.decode_pd_buffer_gib": 16.0},
+        ),
+        bad=(
+            Bad(
+                case={"serving.transfer.decode_pd_buffer_gib": 4.0},
+                at="serving.transfer.decode_pd_buffer_gib",
+                mentions=("`decode_pd_buffer_gib: 4`", "`pd_buffer_gib: 8`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-106",
+        good=({"serving.transfer.pd_buffer_gib": 0.01}, {**_NIXL, "serving.transfer.pd_buffer_gib": 0.001}),
+        bad=(
+            Bad(
+                case={"serving.transfer.pd_buffer_gib": 0.0097},
+                at="serving.transfer.pd_buffer_gib",
+                mentions=("10,485,760 bytes per chunk of 256 tokens",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-107",
+        good=({"serving.transfer.hash_seed": 4294967295},),
+        bad=(
+            Bad(
+                case={"serving.transfer.hash_seed": 4294967296},
+                at="serving.transfer.hash_seed",
+                mentions=("`hash_seed: 4294967296`", "4294967295"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-108",
+        good=(
+            {"routing.notification_timeout_seconds": 10.5},
+            {**_NIXL, "routing.notification_timeout_seconds": 1.0},
+        ),
+        bad=(
+            Bad(
+                case={"routing.notification_timeout_seconds": 10.0},
+                at="routing.notification_timeout_seconds",
+                mentions=("`notification_timeout_seconds: 10`", "`allocation_timeout_seconds: 10`"),
+            ),
+            Bad(
+                case={"serving.transfer.allocation_timeout_seconds": 20.0},
+                at="routing.notification_timeout_seconds",
+                mentions=("30",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-110",
+        good=(
+            _prefill(LMCACHE_LOG_LEVEL="DEBUG", LMCACHE_BLOCKING_TIMEOUT_SECS="20"),
+            _prefill(VLLM_LOGGING_LEVEL="DEBUG"),
+            {**_OLD, **_prefill(LMCACHE_CUFILE_BUFFER_SIZE="1")},
+            {"serving.engine.lmcache": "0.5.6", **_prefill(LMCACHE_SOMETHING_NEW="1")},
+        ),
+        bad=(
+            Bad(
+                case=_prefill(LMCACHE_NIXL_ROLE="sender"),
+                at="serving.prefill.environment.LMCACHE_NIXL_ROLE",
+                mentions=("`nixl_role`", "`pd_role`"),
+            ),
+            Bad(
+                case=_prefill(LMCACHE_ENABLE_XPYD="true"),
+                at="serving.prefill.environment.LMCACHE_ENABLE_XPYD",
+                mentions=("`enable_pd`",),
+            ),
+            Bad(
+                case=_prefill(LMCACHE_BLOCKING_TIMEOUT_SEC="20"),
+                at="serving.prefill.environment.LMCACHE_BLOCKING_TIMEOUT_SEC",
+                mentions=("`blocking_timeout_sec` is no key of LMCache 0.5.3",),
+            ),
+            Bad(
+                case={**_OLD, **_prefill(LMCACHE_PD_CONDITION_POLL_INTERVAL_SEC="0.05")},
+                at="serving.prefill.environment.LMCACHE_PD_CONDITION_POLL_INTERVAL_SEC",
+                mentions=("LMCache 0.4.3",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-111",
+        good=({}, _prefill(LMCACHE_PD_SHUTDOWN_TIMEOUT_SEC="5")),
+        bad=(
+            Bad(
+                case=_prefill(LMCACHE_PD_SKIP_PROXY_NOTIFICATION="true"),
+                at="serving.prefill.environment.LMCACHE_PD_SKIP_PROXY_NOTIFICATION",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-117",
+        good=(_prefill(LMCACHE_LOCAL_CPU="False"), {**_NIXL, **_prefill(LMCACHE_LOCAL_CPU="True")}),
+        bad=(
+            Bad(
+                case=_prefill(LMCACHE_LOCAL_CPU="True"),
+                at="serving.prefill.environment.LMCACHE_LOCAL_CPU",
+                mentions=("`local_cpu`",),
+            ),
+            Bad(case=_prefill(LMCACHE_ENABLE_P2P="1"), at="serving.prefill.environment.LMCACHE_ENABLE_P2P"),
+            Bad(
+                case={"serving.decode.environment": {"LMCACHE_SAVE_DECODE_CACHE": "true"}},
+                at="serving.decode.environment.LMCACHE_SAVE_DECODE_CACHE",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-118",
+        good=({},),
+        bad=(
+            Bad(
+                case=_prefill(LMCACHE_PD_PEER_QUERY_PORT="7500"),
+                at="serving.prefill.environment.LMCACHE_PD_PEER_QUERY_PORT",
+            ),
+            Bad(
+                case=_prefill(LMCACHE_PD_BIDIRECTIONAL="true"),
+                at="serving.prefill.environment.LMCACHE_PD_BIDIRECTIONAL",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-121",
+        good=(
+            {"serving.decode.gpu_memory_utilization": 0.86},
+            {**_NIXL, "serving.decode.gpu_memory_utilization": 0.95},
+        ),
+        bad=(
+            Bad(
+                case={"serving.decode.gpu_memory_utilization": 0.88},
+                at="serving.decode.gpu_memory_utilization",
+                mentions=(
+                    "`gpu_memory_utilization: 0.88`",
+                    "70.0 GiB + 8.0 GiB = 78.0 GiB",
+                    "77.2 GiB",
+                    "0.86",
+                ),
+            ),
+            Bad(
+                case={"serving.prefill.gpu_memory_utilization": 0.75, "serving.transfer.pd_buffer_gib": 18.0},
+                at="serving.prefill.gpu_memory_utilization",
+                mentions=("18.0 GiB",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-205",
+        good=(
+            _decode_arguments("--max-logprobs", "20"),
+            _decode_arguments("--max_logprobs=20"),
+            _decode_arguments("--compilation-config.mode", "3"),
+            {"serving.engine.vllm": "0.33.0", **_decode_arguments("--something-new")},
+        ),
+        bad=(
+            Bad(
+                case=_decode_arguments("--disable-log-requests"),
+                at="serving.decode.extra_args[0]",
+                mentions=("removed", "--enable-log-requests"),
+            ),
+            Bad(case=_decode_arguments("--use-v2-block-manager"), at="serving.decode.extra_args[0]"),
+            Bad(
+                case=_decode_arguments("--seed", "1", "--max-log-probs=20"),
+                at="serving.decode.extra_args[2]",
+                mentions=("vLLM 0.25.1 has no flag `--max-log-probs`", "`--max-logprobs`"),
+            ),
+            Bad(
+                case={**_OLD, **_decode_arguments("--enable-per-request-metrics")},
+                at="serving.decode.extra_args[0]",
+                mentions=("vLLM 0.19.0",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-208",
+        good=(
+            _OLD,
+            {
+                "serving.engine.vllm": "0.19.0",
+                "serving.engine.lmcache": "0.4.3",
+                "serving.engine.nixl": "1.0.0",
+            },
+        ),
+        bad=(
+            Bad(
+                case={"serving.engine.nixl": "1.5.2"},
+                at="serving.engine",
+                mentions=("NIXL 1.5.2", "`vllm-0.25.1`: 0.25.1, 0.5.3, 1.5.1"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-209",
+        good=({"serving.max_model_len_tokens": 131072}, {"model.name": "llama-5"}),
+        bad=(
+            Bad(
+                case={"serving.max_model_len_tokens": 131073},
+                at="serving.max_model_len_tokens",
+                mentions=("131073", "131072"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-210",
+        good=(
+            {"serving.decode.max_num_batched_tokens": 2048},
+            {
+                **_decode_arguments("--no-enable-chunked-prefill"),
+                "serving.decode.max_num_batched_tokens": 16384,
+            },
+        ),
+        bad=(
+            Bad(
+                case=_decode_arguments("--no-enable-chunked-prefill"),
+                at="serving.decode.max_num_batched_tokens",
+                mentions=("8192 tokens", "`max_model_len_tokens: 16384`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-211",
+        good=(_prefill(NIXL_LOG_LEVEL="info"),),
+        bad=(Bad(case=_prefill(UCX_TLS="cuda_ipc,tcp"), at="serving.prefill.environment.UCX_TLS"),),
+    ),
+    Example(
+        rule="DPD-SRV-213",
+        good=(_decode_arguments("--seed", "1", "--", "-1"),),
+        bad=(
+            Bad(case=_decode_arguments("--tensor-parallel-size=4"), at="serving.decode.extra_args[0]"),
+            Bad(case=_decode_arguments("--kv_transfer_config", "{}"), at="serving.decode.extra_args[0]"),
+            Bad(
+                case=_decode_arguments("--kv-transfer-config.kv_load_failure_policy", "ignore"),
+                at="serving.decode.extra_args[0]",
+            ),
+            Bad(case=_decode_arguments("-tp", "4"), at="serving.decode.extra_args[0]"),
+            Bad(
+                case=_decode_arguments("--quantization", "fp8"),
+                at="serving.decode.extra_args[0]",
+                mentions=("`model.weights`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-214",
+        good=(_prefill(FI_LOG_LEVEL="info", LMCACHE_LOG_LEVEL="DEBUG"),),
+        bad=(
+            Bad(case=_prefill(PYTHONHASHSEED="1"), at="serving.prefill.environment.PYTHONHASHSEED"),
+            Bad(
+                case=_prefill(FI_EFA_ENABLE_SHM_TRANSFER="1"),
+                at="serving.prefill.environment.FI_EFA_ENABLE_SHM_TRANSFER",
+            ),
+            Bad(
+                case=_prefill(LMCACHE_PD_PEER_HOST="decode"),
+                at="serving.prefill.environment.LMCACHE_PD_PEER_HOST",
+            ),
+            Bad(
+                case=_prefill(LMCACHE_PD_PROXY_PORT="1"),
+                at="serving.prefill.environment.LMCACHE_PD_PROXY_PORT",
+            ),
+            Bad(
+                case=_prefill(VLLM_NIXL_SIDE_CHANNEL_HOST="0.0.0.0"),
+                at="serving.prefill.environment.VLLM_NIXL_SIDE_CHANNEL_HOST",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-303",
+        good=(_P5EN, {"serving.engine.nixl": "0.9.0"}, {"serving.engine.nixl": "1.0.0", **_P5EN}),
+        bad=(
+            Bad(
+                case={"serving.engine.nixl": "0.9.0", **_P5EN},
+                at="serving.engine.nixl",
+                mentions=("NIXL 0.9.0", "32 devices at prefill, 16 at decode"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-304",
+        good=(
+            {"serving.engine.nixl": "0.8.1"},
+            {"serving.engine.nixl": "0.9.0", "serving.tensor_parallel": 4},
+        ),
+        bad=(
+            Bad(
+                case={"serving.engine.nixl": "0.8.0"},
+                at="serving.engine.nixl",
+                mentions=("overflows", "32 EFA devices"),
+            ),
+            Bad(
+                case={"serving.engine.nixl": "0.8.1", "serving.tensor_parallel": 4},
+                at="serving.engine.nixl",
+                mentions=("wrong EFA devices", "4 GPUs and 16 EFA devices"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-311",
+        good=(_prefill(LD_LIBRARY_PATH="/opt/amazon/efa/lib:/usr/local/cuda/lib64"),),
+        bad=(
+            Bad(
+                case=_prefill(LD_LIBRARY_PATH="/opt/amazon/efa/lib:${LD_LIBRARY_PATH}"),
+                at="serving.prefill.environment.LD_LIBRARY_PATH",
+            ),
+            Bad(
+                case=_prefill(LD_LIBRARY_PATH="/usr/local/cuda/lib64"),
+                at="serving.prefill.environment.LD_LIBRARY_PATH",
+                mentions=("/opt/amazon/efa/lib",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-312",
+        good=({"serving.huge_pages_mib": 0},),
+        bad=(
+            Bad(
+                case={"serving.huge_pages_mib": 5120},
+                at="serving.huge_pages_mib",
+                mentions=("`huge_pages_mib: 5120`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-313",
+        good=(
+            {"serving.shared_memory_gib": 1664},
+            {"serving.tensor_parallel": 4, "serving.shared_memory_gib": 832},
+        ),
+        bad=(
+            Bad(
+                case={"serving.shared_memory_gib": 1665},
+                at="serving.shared_memory_gib",
+                mentions=("1793 GiB needed with 32 EFA devices", "1792 GiB", "at most 1664"),
+            ),
+            Bad(
+                case={"serving.shared_memory_gib": 1664, "serving.huge_pages_mib": 1026},
+                at="serving.shared_memory_gib",
+                mentions=("1790 GiB",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-314",
+        good=(
+            _prefill(NCCL_SOCKET_IFNAME="^pod-id-link0,docker,lo,veth"),
+            _prefill(NCCL_SOCKET_IFNAME="eth0"),
+        ),
+        bad=(
+            Bad(
+                case=_prefill(NCCL_SOCKET_IFNAME="^lo,docker"),
+                at="serving.prefill.environment.NCCL_SOCKET_IFNAME",
+                mentions=("`pod-id-link0`",),
+            ),
+            Bad(case=_prefill(NCCL_SOCKET_IFNAME="lo"), at="serving.prefill.environment.NCCL_SOCKET_IFNAME"),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-315",
+        good=({"serving.engine.image": "lmcache/vllm-openai:v0.4.3"},),
+        bad=(
+            Bad(
+                case={"serving.engine.image": "vllm/vllm-openai:v0.25.1"},
+                at="serving.engine.image",
+                mentions=("`vllm/vllm-openai:v0.25.1`", "images/worker"),
+            ),
+            Bad(
+                case={"platform.images.worker": "registry.example/worker@sha256:" + "0" * 64},
+                at="platform.images.worker",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-318",
+        good=({"serving.huge_pages_mib": 5120},),
+        bad=(
+            Bad(
+                case={"serving.huge_pages_mib": 5121}, at="serving.huge_pages_mib", mentions=("5121", "5122")
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-319",
+        good=({}, {"serving.engine.nixl": "0.9.0", **_P5EN}),
+        bad=(
+            Bad(
+                case=_P5EN,
+                at="hyperpod.instance_groups",
+                mentions=("32 devices at prefill, 16 at decode", "`ml.p5en.48xlarge`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-410",
+        good=(_prefill(NIXL_LOG_LEVEL="info"), _OPERATOR),
+        bad=(
+            Bad(
+                case={**_OPERATOR, **_prefill(NIXL_LOG_LEVEL="info")},
+                at="serving.prefill.environment",
+                mentions=("`NIXL_LOG_LEVEL`", "`backend: self-managed`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-506",
+        good=(
+            {"serving.transfer.init_port_base": 1000},
+            {"serving.transfer.alloc_port_base": 9936},
+            {**_NIXL, "serving.transfer.init_port_base": 900},
+        ),
+        bad=(
+            Bad(
+                case={"serving.transfer.alloc_port_base": 9937},
+                at="serving.transfer.alloc_port_base",
+                mentions=("9937-10000",),
+            ),
+            Bad(
+                case={"serving.transfer.init_port_base": 999},
+                at="serving.transfer.init_port_base",
+                mentions=("999-1062",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-507",
+        good=(
+            {"serving.decode.prefix_caching": False},
+            {"serving.decode.prefix_caching": True, "routing.strategy": "land"},
+            {"serving.decode.prefix_caching": True, **_NIXL},
+        ),
+        bad=(
+            Bad(
+                case={"serving.decode.prefix_caching": True},
+                at="serving.decode.prefix_caching",
+                mentions=("`prefix_caching: true`", "`routing.strategy: continue`"),
+            ),
+            Bad(
+                case={"serving.decode.prefix_caching": False, "routing.strategy": "land"},
+                at="serving.decode.prefix_caching",
+                mentions=("`routing.strategy: land`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-511",
+        good=({"routing.strategy": "continue"}, {"routing.strategy": "land", **_NIXL}),
+        bad=(Bad(case={"routing.strategy": "land"}, at="routing.strategy"),),
+    ),
+    Example(
+        rule="DPD-SRV-512",
+        good=({"serving.engine.lmcache": "0.4.5"}, {**_OPERATOR, **_OLD}, {**_OLD, **_NIXL}),
+        bad=(Bad(case=_OLD, at="serving.engine", mentions=("LMCache 0.4.3", "0.4.5", "`vllm-0.25.1`")),),
+    ),
+    Example(
+        rule="DPD-SRV-514",
+        good=({"serving.prefill.prefix_caching": False}, {"serving.prefill.prefix_caching": True, **_NIXL}),
+        bad=(Bad(case={"serving.prefill.prefix_caching": True}, at="serving.prefill.prefix_caching"),),
+    ),
+)
