@@ -78,3 +78,121 @@ TRANSFER = TransferCalibration(
         confirmed=False,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCalibration:
+    """Constants of the step-time model: which share of the datasheet a step reaches, and what it always costs."""
+
+    name: str
+
+    memory_efficiency: float
+    """Share of the memory bandwidth at which weights are streamed."""
+
+    cache_efficiency: float
+    """Share of the memory bandwidth at which decode attention reads the KV cache."""
+
+    bf16_efficiency: float
+    """Share of the dense BF16 rate that matrix multiplications of a prefill reach."""
+
+    fp8_efficiency: float
+    """Share of the dense FP8 rate, quantizing of activations included."""
+
+    attention_efficiency: float
+    """Share of the dense BF16 rate that prefill attention reaches."""
+
+    layer_seconds: float
+    """What a layer takes beyond its roofline: kernels that start, norms, rotary embedding."""
+
+    fp8_layer_seconds: float
+    """What a layer takes in addition when activations are quantized."""
+
+    sequence_seconds: float
+    """Host work per sequence of a step that nothing overlaps."""
+
+    all_reduce_bus_bytes_per_second: float
+    """Bus bandwidth of a large all-reduce over NVLink."""
+
+    all_reduce_seconds: float
+    """What an all-reduce takes whatever its size."""
+
+    source: Source
+
+
+MEASURED = StepCalibration(
+    name="measured",
+    memory_efficiency=0.80,
+    cache_efficiency=0.80,
+    bf16_efficiency=0.597,
+    fp8_efficiency=0.478,
+    attention_efficiency=0.604,
+    layer_seconds=38.8e-6,
+    fp8_layer_seconds=15e-6,
+    sequence_seconds=8e-6,
+    all_reduce_bus_bytes_per_second=370e9,
+    all_reduce_seconds=8.7e-6,
+    source=Source(
+        text="layer, BF16 and attention: `tools/calibrate.py` on `prefill_alone` and `decode_step` of one H200 with "
+        "vLLM 0.25.1 (one rank of Llama 3.3 70B at TP8). FP8 and all-reduce: kernel tables of vLLM 0.24.0 in "
+        "aiconfigurator-core 0.12.0 (TP8 decode 9.4 against 8.4 ms and 11.4 against 9.5 ms; TP2 prefill 467 against "
+        "304 ms; 52 ms of all-reduces in a step of 4,096 tokens). Memory and cache at 80 %: usual for streaming "
+        "kernels, not fitted. Host work per sequence: set before, not fitted; the decode series is too short for it",
+        as_of="2026-11-30",
+    ),
+)
+
+PUBLIC = StepCalibration(
+    name="public",
+    memory_efficiency=0.60,
+    cache_efficiency=0.60,
+    bf16_efficiency=0.85,
+    fp8_efficiency=0.85,
+    attention_efficiency=0.595,
+    layer_seconds=5.5e-3 / 80,
+    fp8_layer_seconds=0.0,
+    sequence_seconds=0.0,
+    all_reduce_bus_bytes_per_second=437.5e9,
+    all_reduce_seconds=0.0,
+    source=Source(
+        text="fitted to the 20 TP8 FP8 points of Llama 3.1 70B that aiconfigurator-core 0.12.0 ships as measured "
+        "(InferenceX-type runs of 2025-10-29 on H100 and H200); none of our measurements in it",
+        as_of="2026-11-30",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOffCalibration:
+    """What happens around a step: HTTP in front of an engine, the router's hop, LMCache's copies."""
+
+    request_seconds: float
+    """An engine's API server, per request: connection, validation, inter-process messages."""
+
+    request_seconds_per_token: float
+    """The same, per prompt token."""
+
+    router_seconds: float
+    """One pass through the router."""
+
+    store_bytes_per_second: float
+    """Sender's copy from the KV cache into the PD buffer, inside the forward pass, per rank."""
+
+    retrieve_bytes_per_second: float
+    """Receiver's copy from the PD buffer into the KV cache, inside the forward pass, per rank."""
+
+    source: Source
+
+
+HAND_OFF = HandOffCalibration(
+    request_seconds=6.4e-3,
+    request_seconds_per_token=0.5e-6,
+    router_seconds=5e-3,
+    store_bytes_per_second=4096 * 40960 / 9.7e-3,
+    retrieve_bytes_per_second=3840 * 40960 / 17e-3,
+    source=Source(
+        text="one H200 with vLLM 0.25.1 and LMCache 0.5.3: requests `tools/calibrate.py` on `prefill_alone`; copies "
+        "`Stored 4096 tokens … cost 9.7 ms` and `Retrieved 3840 out of 3840 … cost 16-18 ms` at 40,960 bytes a token. "
+        "Seconds per prompt token and router: set before, not fitted",
+        as_of="2026-11-30",
+    ),
+)
