@@ -1,18 +1,15 @@
 """Reading a synthesized template as a reviewer does."""
 
-import json
 import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
 
-from tests.support.deployments import ROOT
+from tests.support.synth import context
 
 Template = Mapping[str, Any]
 Resource = Mapping[str, Any]
-
-_CONTEXT = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
 
 # emptied when the process ends; without it every app leaves its output in the system's temporary folder
 _OUTPUT = tempfile.TemporaryDirectory(prefix="hyperpod-dpd-")
@@ -20,7 +17,7 @@ _OUTPUT = tempfile.TemporaryDirectory(prefix="hyperpod-dpd-")
 
 def app() -> cdk.App:
     """An app with the feature flags of the real one."""
-    return cdk.App(context=_CONTEXT, outdir=tempfile.mkdtemp(dir=_OUTPUT.name))
+    return cdk.App(context=context(), outdir=tempfile.mkdtemp(dir=_OUTPUT.name))
 
 
 def synthesized(stack: cdk.Stack) -> Template:
