@@ -1,1 +1,140 @@
-"""Disaggregated Prefill and Decode on Amazon SageMaker HyperPod with EKS."""
+"""Disaggregated Prefill and Decode on Amazon SageMaker HyperPod with EKS.
+
+What is listed here is the library; everything else may move. A name is imported when it is first used, so that
+reading and checking a deployment starts no CDK:
+
+    $ python -c "from hyperpod_dpd import check, load; print(check(load('deployment.yaml').deployment).errors)"
+    ()
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hyperpod_dpd._version import __version__ as __version__
+    from hyperpod_dpd.rules.check import DeploymentRefusedError as DeploymentRefusedError
+    from hyperpod_dpd.rules.check import Report as Report
+    from hyperpod_dpd.rules.check import check as check
+    from hyperpod_dpd.rules.check import check_template as check_template
+    from hyperpod_dpd.rules.check import refuse_unless_valid as refuse_unless_valid
+    from hyperpod_dpd.rules.finding import Finding as Finding
+    from hyperpod_dpd.rules.finding import Problem as Problem
+    from hyperpod_dpd.rules.finding import Severity as Severity
+    from hyperpod_dpd.rules.registry import Rule as Rule
+    from hyperpod_dpd.rules.registry import deployment_rule as deployment_rule
+    from hyperpod_dpd.rules.registry import template_rule as template_rule
+    from hyperpod_dpd.spec.cluster import Cluster as Cluster
+    from hyperpod_dpd.spec.cluster import DependenciesChart as DependenciesChart
+    from hyperpod_dpd.spec.cluster import ExistingCluster as ExistingCluster
+    from hyperpod_dpd.spec.cluster import SystemNodes as SystemNodes
+    from hyperpod_dpd.spec.deployment import Acknowledgement as Acknowledgement
+    from hyperpod_dpd.spec.deployment import Deployment as Deployment
+    from hyperpod_dpd.spec.deployment import Removal as Removal
+    from hyperpod_dpd.spec.hyperpod import HyperPod as HyperPod
+    from hyperpod_dpd.spec.hyperpod import InstanceGroup as InstanceGroup
+    from hyperpod_dpd.spec.hyperpod import OnDemand as OnDemand
+    from hyperpod_dpd.spec.hyperpod import Role as Role
+    from hyperpod_dpd.spec.hyperpod import Spot as Spot
+    from hyperpod_dpd.spec.hyperpod import Taint as Taint
+    from hyperpod_dpd.spec.hyperpod import TrainingPlan as TrainingPlan
+    from hyperpod_dpd.spec.load import DeploymentFile as DeploymentFile
+    from hyperpod_dpd.spec.load import Mistake as Mistake
+    from hyperpod_dpd.spec.load import UnreadableDeploymentError as UnreadableDeploymentError
+    from hyperpod_dpd.spec.load import load as load
+    from hyperpod_dpd.spec.model import FsxSource as FsxSource
+    from hyperpod_dpd.spec.model import HuggingFaceSource as HuggingFaceSource
+    from hyperpod_dpd.spec.model import Model as Model
+    from hyperpod_dpd.spec.model import S3Source as S3Source
+    from hyperpod_dpd.spec.model import VolumeSource as VolumeSource
+    from hyperpod_dpd.spec.network import Network as Network
+    from hyperpod_dpd.spec.platform import Alerts as Alerts
+    from hyperpod_dpd.spec.platform import Images as Images
+    from hyperpod_dpd.spec.platform import InferenceOperator as InferenceOperator
+    from hyperpod_dpd.spec.platform import Platform as Platform
+    from hyperpod_dpd.spec.platform import Schedule as Schedule
+    from hyperpod_dpd.spec.routing import LoadBalancer as LoadBalancer
+    from hyperpod_dpd.spec.routing import Price as Price
+    from hyperpod_dpd.spec.routing import Routing as Routing
+    from hyperpod_dpd.spec.routing import Slo as Slo
+    from hyperpod_dpd.spec.routing import Traffic as Traffic
+    from hyperpod_dpd.spec.schema import json_schema as json_schema
+    from hyperpod_dpd.spec.serving import Baseline as Baseline
+    from hyperpod_dpd.spec.serving import Engine as Engine
+    from hyperpod_dpd.spec.serving import Scaling as Scaling
+    from hyperpod_dpd.spec.serving import Security as Security
+    from hyperpod_dpd.spec.serving import Serving as Serving
+    from hyperpod_dpd.spec.serving import Transfer as Transfer
+    from hyperpod_dpd.spec.serving import Worker as Worker
+
+_EXPORTS = {
+    "__version__": "hyperpod_dpd._version",
+    "DeploymentRefusedError": "hyperpod_dpd.rules.check",
+    "Report": "hyperpod_dpd.rules.check",
+    "check": "hyperpod_dpd.rules.check",
+    "check_template": "hyperpod_dpd.rules.check",
+    "refuse_unless_valid": "hyperpod_dpd.rules.check",
+    "Finding": "hyperpod_dpd.rules.finding",
+    "Problem": "hyperpod_dpd.rules.finding",
+    "Severity": "hyperpod_dpd.rules.finding",
+    "Rule": "hyperpod_dpd.rules.registry",
+    "deployment_rule": "hyperpod_dpd.rules.registry",
+    "template_rule": "hyperpod_dpd.rules.registry",
+    "Cluster": "hyperpod_dpd.spec.cluster",
+    "DependenciesChart": "hyperpod_dpd.spec.cluster",
+    "ExistingCluster": "hyperpod_dpd.spec.cluster",
+    "SystemNodes": "hyperpod_dpd.spec.cluster",
+    "Acknowledgement": "hyperpod_dpd.spec.deployment",
+    "Deployment": "hyperpod_dpd.spec.deployment",
+    "Removal": "hyperpod_dpd.spec.deployment",
+    "HyperPod": "hyperpod_dpd.spec.hyperpod",
+    "InstanceGroup": "hyperpod_dpd.spec.hyperpod",
+    "OnDemand": "hyperpod_dpd.spec.hyperpod",
+    "Role": "hyperpod_dpd.spec.hyperpod",
+    "Spot": "hyperpod_dpd.spec.hyperpod",
+    "Taint": "hyperpod_dpd.spec.hyperpod",
+    "TrainingPlan": "hyperpod_dpd.spec.hyperpod",
+    "DeploymentFile": "hyperpod_dpd.spec.load",
+    "Mistake": "hyperpod_dpd.spec.load",
+    "UnreadableDeploymentError": "hyperpod_dpd.spec.load",
+    "load": "hyperpod_dpd.spec.load",
+    "FsxSource": "hyperpod_dpd.spec.model",
+    "HuggingFaceSource": "hyperpod_dpd.spec.model",
+    "Model": "hyperpod_dpd.spec.model",
+    "S3Source": "hyperpod_dpd.spec.model",
+    "VolumeSource": "hyperpod_dpd.spec.model",
+    "Network": "hyperpod_dpd.spec.network",
+    "Alerts": "hyperpod_dpd.spec.platform",
+    "Images": "hyperpod_dpd.spec.platform",
+    "InferenceOperator": "hyperpod_dpd.spec.platform",
+    "Platform": "hyperpod_dpd.spec.platform",
+    "Schedule": "hyperpod_dpd.spec.platform",
+    "LoadBalancer": "hyperpod_dpd.spec.routing",
+    "Price": "hyperpod_dpd.spec.routing",
+    "Routing": "hyperpod_dpd.spec.routing",
+    "Slo": "hyperpod_dpd.spec.routing",
+    "Traffic": "hyperpod_dpd.spec.routing",
+    "json_schema": "hyperpod_dpd.spec.schema",
+    "Baseline": "hyperpod_dpd.spec.serving",
+    "Engine": "hyperpod_dpd.spec.serving",
+    "Scaling": "hyperpod_dpd.spec.serving",
+    "Security": "hyperpod_dpd.spec.serving",
+    "Serving": "hyperpod_dpd.spec.serving",
+    "Transfer": "hyperpod_dpd.spec.serving",
+    "Worker": "hyperpod_dpd.spec.serving",
+}
+"""Module of every public name; the block above says the same to type checkers, and a test compares the two."""
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> object:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module `hyperpod_dpd` has no `{name}`")
+    found = getattr(import_module(module), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

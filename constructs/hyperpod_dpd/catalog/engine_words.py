@@ -4,7 +4,7 @@ Extracted from the released packages with `tools/engines`; `make test-engines` c
 """
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from hyperpod_dpd.catalog.engines import version_tuple
@@ -25,6 +25,8 @@ LMCACHE_LEGACY_KEYS: Final = {
 }
 """Keys of older releases and of public examples, with what replaced them. They leave PD off, with a warning only."""
 
+_DATA: Final = Path(__file__).with_name("data")
+
 
 def vllm_flags(version: str) -> frozenset[str] | None:
     """Return the flags of `vllm serve`, or None where the catalog does not know that version."""
@@ -42,7 +44,7 @@ def _plain(version: str) -> str:
 
 @cache
 def _words(name: str) -> frozenset[str] | None:
-    file = files("hyperpod_dpd.catalog").joinpath("data", name)
+    file = _DATA / name
     if not file.is_file():
         return None
     return frozenset(file.read_text(encoding="utf-8").split())

@@ -1,6 +1,5 @@
 """What the types of the specification say about a value, in the words of this project."""
 
-import difflib
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,6 +86,8 @@ def known_keys(location: Location) -> tuple[str, ...]:
 
 def close_to(word: str, known: Sequence[str]) -> str:
     """Return a question that offers what `word` was probably meant to be, or nothing."""
+    import difflib  # noqa: PLC0415 - only for a mistake
+
     by_lower_case = {name.lower(): name for name in known}
     given = word.lower()
     # two that are equally close are both offered: `us-esat-1` is as near to `us-west-1` as to `us-east-1`
