@@ -53,7 +53,7 @@ def test_the_text_holds_exactly_the_objects(name: str, profile: Profile) -> None
     rendered = rendering(name, profile)
     texts = rendered.texts()
     for file in rendered.files:
-        assert list(yaml.safe_load_all(texts[f"{file.name}.yaml"])) == list(file.objects)
+        assert list(yaml.load_all(texts[f"{file.name}.yaml"], Loader=yaml.CSafeLoader)) == list(file.objects)
     (kustomization,) = yaml.safe_load_all(texts[KUSTOMIZATION])
     assert kustomization["resources"] == [name for name in texts if name != KUSTOMIZATION]
     assert kustomization["resources"] == [f"{file.name}.yaml" for file in rendered.files]
