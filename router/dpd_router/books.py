@@ -63,6 +63,11 @@ class Books:
         self._accounts.pop(decoder, None)
         self._wake()
 
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait for room."""
+        return len(self._waiting)
+
     def capacity(self, decoder: str) -> int:
         """Return the chunks that the decoder could hold when idle, leaks that are suspected taken off."""
         account = self._accounts.get(decoder)

@@ -17,7 +17,7 @@ import msgspec
 from dpd_router.books import Books, chunks_of
 from dpd_router.config import Buffers, Timeouts
 from dpd_router.generation import Json
-from dpd_router.handoff import Handoff, State, new_id
+from dpd_router.handoff import Handoff, State, new_id, salt_for
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications
 from dpd_router.pairs import Pairs
@@ -98,14 +98,20 @@ class Custodian:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
-    def open_handoffs(self) -> int:
-        """Number of hand-offs that are not settled."""
-        return len(self._open)
+    def handoffs(self) -> tuple[Handoff, ...]:
+        """The hand-offs that are not settled."""
+        return tuple(self._open.values())
 
     # the way of a hand-off that goes well
 
     def reserve(
-        self, model: str | None, ids: Sequence[int], prefiller: Worker, decoder: Worker
+        self,
+        model: str | None,
+        ids: Sequence[int],
+        prefiller: Worker,
+        decoder: Worker,
+        *,
+        client_salt: str | None = None,
     ) -> Handoff | None:
         """Reserve room for a prompt; None where there is none now."""
         handoff_id = new_id()
@@ -119,6 +125,7 @@ class Custodian:
             decoder=decoder,
             decoder_incarnation=decoder.incarnation,
             ids=ids,
+            salt=salt_for(handoff_id, client_salt),
             chunks=chunks,
             notified=self._notifications.expect(handoff_id, self._buffers.tensor_parallel),
             settled=asyncio.Event(),
@@ -254,6 +261,7 @@ class Custodian:
             "max_tokens": 1,
             "temperature": 0,
             "stream": False,
+            "cache_salt": handoff.salt,
             "kv_transfer_params": handoff.tag,
         }
         if handoff.model is not None:

@@ -284,6 +284,8 @@ def _field_obstacle(name: str, value: Any) -> Reason | None:
 
 
 def _unchanged_obstacle(body: Json, never: frozenset[Reason]) -> Reason | None:
+    if not _salt_valid(body.get("cache_salt")):
+        return Reason.INVALID_FIELD
     for name, value in body.items():
         reason = _field_obstacle(name, value)
         if reason in never:
@@ -314,13 +316,16 @@ def _foreign_field(name: str, value: Any) -> Reason | None:
 def _handled_fields_valid(generation: Generation) -> bool:
     """Whether the fields that the router itself reads have the types that a worker accepts."""
     body = generation.body
-    salt = body.get("cache_salt")
     return (
         _stops_valid(body.get("stop"))
         and type(body.get("stream", False)) in {bool, type(None)}
         and (generation.stream or not body.get("stream_options"))
-        and (salt is None or (isinstance(salt, str) and bool(salt)))
+        and _salt_valid(body.get("cache_salt"))
     )
+
+
+def _salt_valid(salt: Any) -> bool:
+    return salt is None or (isinstance(salt, str) and bool(salt))
 
 
 def _stops_valid(stop: Any) -> bool:

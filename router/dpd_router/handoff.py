@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import enum
+import hashlib
 import secrets
 from collections.abc import Sequence
 from typing import Final
@@ -62,6 +63,7 @@ class Handoff:
         id: id of the notifications and value of the tag.
         decoder_incarnation: process of the decoder that holds the chunks.
         ids: the prompt's token ids.
+        salt: cache salt of every request that takes the cache.
         chunks: chunks of one rank that are reserved.
         notified: set when every rank has written its part.
         settled: set with a final state.
@@ -74,6 +76,7 @@ class Handoff:
     decoder: Worker
     decoder_incarnation: int
     ids: Sequence[int]
+    salt: str
     chunks: int
     notified: asyncio.Event
     settled: asyncio.Event
@@ -111,6 +114,15 @@ class Handoff:
         """
         last = self.first_token if self.first_token is not None else self.ids[-1]
         return [*self.ids, last]
+
+
+def salt_for(handoff_id: str, client_salt: str | None) -> str:
+    """Return a cache salt of one hand-off alone, bound to the client's own.
+
+    The decoder's prefix cache then holds nothing that this prompt could match before its hand-off
+    is retrieved: chunks of a prefix that vLLM has already are received and never freed.
+    """
+    return hashlib.sha256(f"{handoff_id}\0{client_salt or ''}".encode()).hexdigest()
 
 
 def receiver_ports(base: int, ranks: int, epoch: int, epochs: int) -> list[int]:

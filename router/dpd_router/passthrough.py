@@ -158,8 +158,7 @@ class Passthrough:
         except UpstreamError as error:
             self._failed(decoder, error)
             raise
-        if first.startswith(_ERROR_EVENT):
-            self._metrics.upstream_errors.labels(decoder.role, "error_event").inc()
+        self._count_error_event(decoder, first)
         on_first_byte()
         response = web.StreamResponse(
             status=upstream.status, reason=upstream.reason, headers=_returned(upstream)
@@ -170,6 +169,7 @@ class Passthrough:
         await response.write(first)
         try:
             async for piece in data:
+                self._count_error_event(decoder, piece)
                 await response.write(piece)
         except UpstreamError as error:
             self._failed(decoder, error)
@@ -177,6 +177,11 @@ class Passthrough:
             return response
         await response.write_eof()
         return response
+
+    def _count_error_event(self, decoder: Worker, piece: bytes) -> None:
+        # text in an event has its quotes escaped, so that this cannot be found in an answer's text
+        if _ERROR_EVENT in piece:
+            self._metrics.upstream_errors.labels(decoder.role, "error_event").inc()
 
     async def _abort(self, response: web.StreamResponse, request: web.Request) -> None:
         """End an answer whose decoder is lost so that the client cannot take it for complete."""

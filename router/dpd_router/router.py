@@ -33,6 +33,8 @@ from dpd_router.upstream import Upstream
 log = logging.getLogger(__name__)
 
 _KEY_CHECK_SECONDS = 2.0
+# the grace for requests has passed when the server is closed; aiohttp takes 0 for no limit at all
+_LAST_WORDS_SECONDS = 0.1
 
 
 class Router:
@@ -185,7 +187,9 @@ class Router:
             self._key_task = asyncio.create_task(_watch_keys(self._keys), name="api keys")
         server = web.Application(handler_args={"access_log": None}, client_max_size=0)
         server.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(server, handler_cancellation=True, access_log=None, shutdown_timeout=0)
+        runner = web.AppRunner(
+            server, handler_cancellation=True, access_log=None, shutdown_timeout=_LAST_WORDS_SECONDS
+        )
         await runner.setup()
         site = web.TCPSite(
             runner, self.settings.listen.host, self.settings.listen.port, reuse_address=True, backlog=1024

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -153,7 +153,7 @@ async def running(
             "--threshold": "512",
             "--health-interval-seconds": "0.05",
             "--drain-grace-seconds": "0.3",
-            "--notification-timeout-seconds": "0.5",
+            "--notification-timeout-seconds": "1",
             "--prefill-timeout-seconds": "5",
             "--shutdown-grace-seconds": "2",
         }
@@ -184,3 +184,10 @@ async def serving(router: Router, cluster: SimulatedCluster, *, workers: int) ->
             yield Rig(cluster, router, session)
     finally:
         await router.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everything else run until a condition holds."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not condition():  # noqa: ASYNC110 -- a metric or an engine's state sets no event
+            await asyncio.sleep(0)

@@ -22,7 +22,7 @@ from dpd_router.stops import StopMatcher, may_span
 from dpd_router.tokens import FileTokenizer
 from dpd_router.transfer.base import FallbackError, Transfer
 from dpd_router.transfer.decoding import Choice, Decoding, ErrorEventError, open_decoding
-from dpd_router.transfer.lane import FirstToken, Lane, Shipment, copied_fields, salt_for, trace_headers
+from dpd_router.transfer.lane import FirstToken, Lane, Shipment, copied_fields, trace_headers
 from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class ContinueTransfer(Transfer):
     ) -> Decoding:
         assert handoff.first_token is not None
         body = self._body(generation, decision, joint, handoff.first_token)
-        body |= {"kv_transfer_params": handoff.tag, "cache_salt": salt_for(handoff, generation)}
+        body |= {"kv_transfer_params": handoff.tag, "cache_salt": handoff.salt}
 
         async def attempt() -> Decoding:
             try:

@@ -20,7 +20,7 @@ from dpd_router.metrics import Metrics
 from dpd_router.passthrough import HOP_BY_HOP
 from dpd_router.pool import Pool
 from dpd_router.transfer.base import FallbackError, Transfer
-from dpd_router.transfer.lane import Lane, salt_for, trace_headers
+from dpd_router.transfer.lane import Lane, trace_headers
 from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError, chunks
 
 
@@ -65,25 +65,24 @@ class LandTransfer(Transfer):
         handoff = shipment.handoff
         try:
             await self._lane.await_landing(shipment)
-            salt = salt_for(handoff, generation)
-            task = self._custodian.consume(handoff, self._land(generation, handoff, salt))
+            task = self._custodian.consume(handoff, self._land(generation, handoff))
             try:
                 hit = await asyncio.shield(task)
             except UpstreamError as error:
                 raise FallbackError(Reason.LANDING_FAILED) from error
             if hit in {Hit.MISS, Hit.PARTIAL}:
                 raise FallbackError(Reason.LANDING_FAILED)
-            return await self._serve_landed(request, generation, handoff, salt)
+            return await self._serve_landed(request, generation, handoff)
         finally:
             self._custodian.leave(handoff, shipment.prefill)
 
-    async def _land(self, generation: Generation, handoff: Handoff, salt: str) -> Hit:
+    async def _land(self, generation: Generation, handoff: Handoff) -> Hit:
         body: Json = {
             "prompt": handoff.consuming_prompt,
             "max_tokens": 1,
             "temperature": 0,
             "stream": False,
-            "cache_salt": salt,
+            "cache_salt": handoff.salt,
             "kv_transfer_params": handoff.tag,
         }
         if generation.model is not None:
@@ -115,9 +114,9 @@ class LandTransfer(Transfer):
             self._health.check_now(decoder)
 
     async def _serve_landed(
-        self, request: web.Request, generation: Generation, handoff: Handoff, salt: str
+        self, request: web.Request, generation: Generation, handoff: Handoff
     ) -> web.StreamResponse:
-        body = {**generation.body, "cache_salt": salt}
+        body = {**generation.body, "cache_salt": handoff.salt}
         if generation.stream:
             options = generation.body.get("stream_options")
             body["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import hashlib
 import time
 from collections.abc import Container
 from typing import Any
@@ -70,16 +69,6 @@ class Shipment:
 
     handoff: Handoff
     prefill: "asyncio.Task[FirstToken]"
-
-
-def salt_for(handoff: Handoff, generation: Generation) -> str:
-    """Return a cache salt of this hand-off alone, bound to the client's own.
-
-    The decoder's prefix cache then holds nothing that this request could match before its hand-off
-    is retrieved, so that no received chunk is passed over and leaks.
-    """
-    client = generation.body.get("cache_salt")
-    return hashlib.sha256(f"{handoff.id}\0{client or ''}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Lane:
@@ -178,7 +167,13 @@ class Lane:
                 reason = Reason.PAIR_BROKEN
                 continue
             prefiller = min(usable, key=lambda worker: (worker.tokens, worker.requests))
-            handoff = self._custodian.reserve(generation.model, decision.ids, prefiller, decoder)
+            handoff = self._custodian.reserve(
+                generation.model,
+                decision.ids,
+                prefiller,
+                decoder,
+                client_salt=generation.body.get("cache_salt"),
+            )
             assert handoff is not None  # the room was there, and nothing was awaited since
             return handoff
         return reason
