@@ -19,7 +19,10 @@ class Network:
     """Availability-zone id in which every GPU group runs; EFA does not cross zones."""
 
     cluster_zone_ids: Annotated[tuple[NonEmptyStr, ...], at.MinLen(2)]
-    """Availability-zone ids of the EKS control plane and the system nodes; EKS needs two and refuses some."""
+    """Availability-zone ids of the EKS control plane and the system nodes.
+
+    EKS needs two, refuses some, and takes no other zones once the cluster exists.
+    """
 
     cidr: NonEmptyStr = "10.192.0.0/16"
     """Primary CIDR of the VPC: public, system and control-plane subnets."""

@@ -116,6 +116,9 @@ class Slo:
     tpot_p95_seconds: PositiveFloat = 0.05
     """Time per output token, 95th percentile."""
 
+    itl_max_seconds: PositiveFloat = 0.15
+    """Longest gap between two tokens that the local prefill of another request may cause."""
+
     error_ratio: Annotated[float, at.Gt(0), at.Lt(1)] = 0.001
     """Share of requests that may fail."""
 

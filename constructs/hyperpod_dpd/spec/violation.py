@@ -119,7 +119,7 @@ def _cut(text: str) -> str:
 
 def _violation(detail: Any, written: Mapping[str, str]) -> Violation:
     location = detail["loc"]
-    path = path_of(location)
+    path = path_of(location) + (".type" if detail["type"] == "union_tag_invalid" else "")
     if detail["type"] == "missing":
         return Violation(path=path, says="is missing", fix=_described(location))
     if detail["type"] == "unexpected_keyword_argument":
@@ -183,7 +183,7 @@ def _expectation(detail: Any) -> str:
     if kind in {"literal_error", "enum"}:
         return f"should be {context['expected'].replace(chr(39), '`')}"
     if kind == "union_tag_invalid":
-        return f"`type` should be one of {context['expected_tags'].replace(chr(39), '`')}"
+        return f"should be one of {context['expected_tags'].replace(chr(39), '`')}"
     if kind == "union_tag_not_found":
         return "has no `type`"
     if kind in _EXPECTATIONS:
@@ -198,7 +198,7 @@ def _fix(detail: Any, says: str, written: str | None) -> str:
     if kind == "union_tag_not_found":
         return "add `type`; `dpd schema` lists what it can be"
     if kind == "union_tag_invalid":
-        return close_to(detail["ctx"]["tag"], re.findall("`([^`]+)`", says)[1:])
+        return close_to(detail["ctx"]["tag"], re.findall("`([^`]+)`", says))
     if isinstance(value, str):
         return _fix_of_text(kind, value, says)
     if kind == "string_type" and isinstance(value, int | float):
