@@ -114,8 +114,10 @@ def _line_of(content: str, text: str) -> int:
             "    type: s3",
             "    type: hugging-face",
             "model.source.type",
-            'should be one of `s3`, `huggingface`, `fsx`, `volume`, given `"hugging-face"`. help: '
-            "did you mean `huggingface`?",
+            (
+                'should be one of `s3`, `huggingface`, `fsx`, `volume`, given `"hugging-face"`. '
+                "help: did you mean `huggingface`?"
+            ),
         ),
         (
             "    type: s3",
