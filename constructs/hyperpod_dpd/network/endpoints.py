@@ -1,7 +1,6 @@
 """Interface endpoints: how a network without a way to the internet reaches AWS."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -10,41 +9,31 @@ from constructs import Construct
 from hyperpod_dpd.catalog.regions import Region
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointService:
-    """An AWS service that something in the VPC calls."""
-
-    name: str
-    """Service name behind `com.amazonaws.<region>.`."""
-    caller: str
-    """Who calls it, and what fails without it."""
-
-
-ENDPOINT_SERVICES = (
-    EndpointService(name="ec2", caller="the VPC CNI attaches addresses; nodes never become ready"),
-    EndpointService(name="ecr.api", caller="nodes ask for pull tokens"),
-    EndpointService(name="ecr.dkr", caller="nodes pull images"),
-    EndpointService(name="sts", caller="roles for service accounts"),
-    EndpointService(name="eks", caller="nodes and kubectl describe the cluster"),
-    EndpointService(name="eks-auth", caller="EKS Pod Identity"),
-    EndpointService(name="logs", caller="lifecycle script and container logs"),
-    EndpointService(name="monitoring", caller="CloudWatch metrics"),
-    EndpointService(name="ssm", caller="HyperPod bootstraps nodes and opens sessions"),
-    EndpointService(name="ssmmessages", caller="HyperPod bootstraps nodes and opens sessions"),
-    EndpointService(name="ec2messages", caller="HyperPod bootstraps nodes and opens sessions"),
-    EndpointService(name="sagemaker.api", caller="inference operator and node readiness"),
-    EndpointService(name="elasticloadbalancing", caller="load balancer controller"),
-    EndpointService(name="secretsmanager", caller="External Secrets"),
-    EndpointService(name="kms", caller="encrypted secrets and volumes"),
-    EndpointService(name="codebuild", caller="the build that installs HyperPod's dependencies"),
-    EndpointService(name="aps-workspaces", caller="metrics to Amazon Managed Prometheus"),
-)
-_GRAFANA = EndpointService(name="grafana-workspace", caller="dashboards in Amazon Managed Grafana")
+ENDPOINT_SERVICES: Mapping[str, str] = {
+    "ec2": "the VPC CNI attaches addresses; without it no node becomes ready",
+    "ecr.api": "nodes ask for pull tokens",
+    "ecr.dkr": "nodes pull images",
+    "sts": "roles of service accounts",
+    "eks": "nodes, kubectl and the build of HyperPod's dependencies describe the cluster",
+    "eks-auth": "EKS Pod Identity",
+    "logs": "lifecycle script, builds and containers log",
+    "monitoring": "CloudWatch metrics",
+    "ssm": "HyperPod bootstraps nodes and opens sessions",
+    "ssmmessages": "HyperPod bootstraps nodes and opens sessions",
+    "ec2messages": "HyperPod bootstraps nodes and opens sessions",
+    "sagemaker.api": "the inference operator registers endpoints",
+    "elasticloadbalancing": "the load balancer controller",
+    "secretsmanager": "External Secrets",
+    "kms": "encrypted volumes and secrets",
+    "codebuild": "builds report to CodeBuild",
+    "aps-workspaces": "metrics go to Amazon Managed Prometheus",
+}
+"""Services that something in the VPC calls, behind `com.amazonaws.<region>.`, and who calls them."""
 
 
-def endpoint_services(region: Region) -> tuple[EndpointService, ...]:
+def endpoint_services(region: Region) -> tuple[str, ...]:
     """Return the services that exist in `region`."""
-    return (*ENDPOINT_SERVICES, _GRAFANA) if region.managed_grafana else ENDPOINT_SERVICES
+    return (*ENDPOINT_SERVICES, "grafana-workspace") if region.managed_grafana else (*ENDPOINT_SERVICES,)
 
 
 class InterfaceEndpoints(Construct):
@@ -87,10 +76,10 @@ class InterfaceEndpoints(Construct):
         for service in endpoint_services(region):
             ec2.CfnVPCEndpoint(
                 self,
-                service.name,
+                service,
                 vpc_id=vpc.vpc_id,
                 vpc_endpoint_type="Interface",
-                service_name=f"com.amazonaws.{cdk.Stack.of(self).region}.{service.name}",
+                service_name=f"com.amazonaws.{cdk.Stack.of(self).region}.{service}",
                 subnet_ids=[subnet.subnet_id for subnet in subnets],
                 security_group_ids=[group.security_group_id],
                 private_dns_enabled=True,
