@@ -8,7 +8,6 @@ from constructs import Construct
 
 from hyperpod_dpd.catalog.regions import Region
 
-
 ENDPOINT_SERVICES: Mapping[str, str] = {
     "ec2": "the VPC CNI attaches addresses; without it no node becomes ready",
     "ecr.api": "nodes ask for pull tokens",
