@@ -176,14 +176,12 @@ def test_an_archive_in_s3_is_readable_by_the_build_and_nothing_beside_it() -> No
     assert "s3:::mine/*" not in policies
 
 
-@pytest.mark.parametrize("missing", ["s3_uri", "sha256"])
-def test_an_archive_without_address_or_digest_is_refused(missing: str) -> None:
+@pytest.mark.parametrize(
+    "incomplete", [dataclasses.replace(ARCHIVE, s3_uri=None), dataclasses.replace(ARCHIVE, sha256=None)]
+)
+def test_an_archive_without_address_or_digest_is_refused(incomplete: Source) -> None:
     with pytest.raises(ValueError, match="needs the archive's address and digest"):
-        build_environment(
-            region_name="us-east-1",
-            cluster_name="dpd",
-            source=dataclasses.replace(ARCHIVE, **{missing: None}),
-        )
+        build_environment(region_name="us-east-1", cluster_name="dpd", source=incomplete)
 
 
 @pytest.mark.parametrize("region", [row.name for row in regions()])

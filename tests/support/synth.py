@@ -10,12 +10,45 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import DependenciesChart, Deployment, Spot, Taint, TrainingPlan
 from stacks.build import DeploymentStacks, build
-from tests.support.deployments import ROOT, ready
+from tests.support.deployments import ROOT, changed, ready
 
 READY = ("llama-3.3-70b-p5", "llama-3.3-70b-p5en", "llama-3.3-70b-p5-p5en")
 """Names of the ready deployments."""
+
+SYNTHESES: Mapping[str, Mapping[str, Any]] = {
+    "as-shipped": {},
+    "account-given": {"account": "123456789012"},
+    "closed": {
+        "network__egress": "closed",
+        "cluster__endpoint_access": "private",
+        "cluster__dependencies_chart": DependenciesChart(
+            source="s3", s3_uri="s3://mine/dependencies.tar.gz", sha256="a" * 64
+        ),
+    },
+    "removable": {
+        "removal__delete_data_on_destroy": True,
+        "removal__confirm": "llama-3-3-70b-p5",
+    },
+    "every-option": {
+        "tags": {"cost-centre": "4711"},
+        "cluster__administrators": ("arn:aws:iam::123456789012:role/admin",),
+        "hyperpod__tiered_storage_memory_percent": 20,
+        "hyperpod__instance_groups__0__minimum": 1,
+        "hyperpod__instance_groups__0__root_volume_gib": 200,
+        "hyperpod__instance_groups__0__labels": {"team": "serving"},
+        "hyperpod__instance_groups__0__capacity": TrainingPlan(
+            type="training-plan", arn="arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
+        ),
+        "hyperpod__instance_groups__1__capacity": Spot(type="spot"),
+        "hyperpod__instance_groups__1__deep_health_checks": (),
+        "hyperpod__instance_groups__1__taints": (
+            Taint(key="dedicated", value="decode", effect="NoSchedule"),
+        ),
+    },
+}
+"""Changes to the default deployment that reach the branches of the stacks, by name."""
 
 Template = Mapping[str, Any]
 
@@ -80,3 +113,9 @@ def synthesize(deployment: Deployment) -> Synthesized:
 def ready_synthesized(name: str = READY[0]) -> Synthesized:
     """Return a ready deployment synthesized, once per process."""
     return synthesize(ready(name))
+
+
+def deployments() -> dict[str, Deployment]:
+    """Return the ready deployments and the variations of the default one, by name."""
+    variations = {name: changed(ready(), **changes) for name, changes in SYNTHESES.items() if changes}
+    return {name: ready(name) for name in READY} | variations

@@ -115,7 +115,7 @@ ACKNOWLEDGEMENTS: tuple[NagAcknowledgement, ...] = (
             "Resource::arn:aws:s3:::cdk-hnb659fds-assets-<account>-<region>/*",
         )
     ),
-    _hyperpod(_UPLOAD, "L1", "aws-cdk-lib chooses the runtime of its own upload function"),
+    _hyperpod(f"{_UPLOAD}/Resource", "L1", "aws-cdk-lib chooses the runtime of its own upload function"),
     _hyperpod(
         "DependenciesChart/Project",
         "CB4",
