@@ -59,7 +59,7 @@ def check(deployment: Deployment) -> Report:
         $ python -c "from hyperpod_dpd import check, load; print(check(load('deployment.yaml').deployment).errors)"
     """
     # A value of the wrong type would break other rules: as with a file, what cannot be read is said first and alone.
-    found = _found(deployment, [rules()[VALUES_RULE]])
+    found = _found(deployment, (rule for rule in rules_about(Subject.DEPLOYMENT) if rule.id == VALUES_RULE))
     if not found:
         found = _found(deployment, rules_about(Subject.DEPLOYMENT))
     return _settle(deployment, found)
@@ -111,12 +111,11 @@ def _settle(deployment: Deployment, found: Sequence[Finding]) -> Report:
 
 
 def _acknowledgement_findings(deployment: Deployment, warned: set[str]) -> list[Finding]:
-    known = rules()
     findings = []
     for index, entry in enumerate(deployment.acknowledge):
-        rule = known.get(entry.rule)
         if entry.rule in warned:
             continue
+        rule = rules().get(entry.rule)
         identifier, says, fix = _acknowledgement_trouble(rule, entry.rule)
         findings.append(
             Finding(

@@ -1,15 +1,16 @@
 """How a rule is declared and found.
 
-One file per rule below `rules/`; importing the file registers it. The registry is filled once, on first use, so
-that importing the library costs nothing.
+One file per rule: rules over a deployment in `rules/<area>/`, rules over a template in `rules/<area>/template/`, rows
+without a check in `rules/<area>/recorded/`. Importing the file registers the rule. The registry is filled on first
+use, so that importing the library costs nothing.
 """
 
 import importlib
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hyperpod_dpd.rules.finding import Problem, Severity
@@ -150,12 +151,30 @@ def recorded_rule(
 @cache
 def rules() -> Mapping[str, Rule]:
     """Return every rule by id, in the order of ids."""
-    package = importlib.import_module("hyperpod_dpd.rules")
-    for module in pkgutil.walk_packages(package.__path__, "hyperpod_dpd.rules."):
-        importlib.import_module(module.name)
+    for subject in Subject:
+        _load(subject)
     return dict(sorted(_RULES.items()))
 
 
-def rules_about(subject: Subject) -> Iterator[Rule]:
-    """Yield the rules that look at `subject`."""
-    return (rule for rule in rules().values() if rule.subject is subject)
+def rules_about(subject: Subject) -> Sequence[Rule]:
+    """Return the rules that look at `subject`, in the order of ids."""
+    _load(subject)
+    return [rule for _, rule in sorted(_RULES.items()) if rule.subject is subject]
+
+
+_FOLDERS = {Subject.DEPLOYMENT: "", Subject.TEMPLATE: "template"}
+_RECORDED = "recorded"
+"""Folders below an area. A deployment is checked without importing what looks at templates or at nothing."""
+
+
+@cache
+def _load(subject: Subject) -> None:
+    folder = _FOLDERS.get(subject, _RECORDED)
+    root = Path(__file__).parent
+    for area in sorted(root.iterdir()):
+        place = area / folder
+        if not place.is_dir():
+            continue
+        package = ".".join(("hyperpod_dpd.rules", *place.relative_to(root).parts))
+        for file in sorted(place.glob("dpd_*.py")):
+            importlib.import_module(f"{package}.{file.stem}")

@@ -1,7 +1,7 @@
 """How a value object of the specification is declared."""
 
-from dataclasses import dataclass
-from typing import Annotated, TypeVar, dataclass_transform
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform
 
 import annotated_types as at
 
@@ -20,7 +20,28 @@ def value(cls: type[_T]) -> type[_T]:
         "strict": True,
         "revalidate_instances": "always",
     }
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    # One function for all classes instead of three that `dataclass` would compile for each: a tenth of a `dpd check`.
+    cls.__eq__ = _equal  # type: ignore[method-assign]
+    cls.__hash__ = _hash  # type: ignore[method-assign]
+    cls.__repr__ = _shown  # type: ignore[method-assign]
+    return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+def _values(value: Any) -> tuple[object, ...]:
+    return tuple(getattr(value, field.name) for field in fields(value))
+
+
+def _equal(value: object, other: object) -> bool:
+    return _values(value) == _values(other) if other.__class__ is value.__class__ else NotImplemented
+
+
+def _hash(value: object) -> int:
+    return hash(_values(value))
+
+
+def _shown(value: object) -> str:
+    given = ", ".join(f"{field.name}={getattr(value, field.name)!r}" for field in fields(cast(Any, value)))
+    return f"{value.__class__.__qualname__}({given})"
 
 
 PositiveInt = Annotated[int, at.Ge(1)]

@@ -2,6 +2,8 @@
 
 import importlib
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -95,11 +97,23 @@ def test_every_pitfall_of_the_platform_is_covered() -> None:
     assert {f"P{number}" for number in range(1, 33)} <= covered
 
 
-def test_rule_ids_match_their_files() -> None:
+def test_every_rule_has_a_file_of_its_name_where_its_subject_belongs() -> None:
+    folders = {Subject.DEPLOYMENT: (), Subject.TEMPLATE: ("template",)}
     for rule in rules().values():
         stem = rule.id.lower().replace("-", "_")
-        files = list((_ROOT / "constructs/hyperpod_dpd/rules").glob(f"*/{stem}.py"))
-        assert len(files) == 1, f"{rule.id} is not alone in a file `{stem}.py`"
+        (file,) = (_ROOT / "constructs/hyperpod_dpd/rules").glob(f"**/{stem}.py")
+        below_area = file.parent.relative_to(_ROOT / "constructs/hyperpod_dpd/rules").parts[1:]
+        assert below_area == folders.get(rule.subject, ("recorded",)), rule.id
+
+
+def test_checking_a_deployment_loads_rules_about_deployments_only() -> None:
+    code = (
+        "import sys; from hyperpod_dpd import check, load\n"
+        f"report = check(load({str(_DEPLOYMENTS[0])!r}).deployment)\n"
+        "print([name for name in sys.modules if '.template.dpd_' in name or '.recorded.dpd_' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_problems_of_the_default_deployment_read_as_sentences() -> None:

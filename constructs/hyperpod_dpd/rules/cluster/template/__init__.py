@@ -1,0 +1,1 @@
+"""Rules about EKS that look at a synthesized template."""

@@ -1,0 +1,1 @@
+"""Rules about data that look at a synthesized template."""

@@ -1,0 +1,1 @@
+"""Rows about HyperPod that no check can decide before deployment, with the reason."""

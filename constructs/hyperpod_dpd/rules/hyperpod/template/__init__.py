@@ -1,0 +1,1 @@
+"""Rules about HyperPod that look at a synthesized template."""

@@ -1,0 +1,1 @@
+"""Rows about Kubernetes objects that no check can decide before deployment, with the reason."""

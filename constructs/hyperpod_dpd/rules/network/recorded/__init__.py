@@ -1,0 +1,1 @@
+"""Rows about network that no check can decide before deployment, with the reason."""

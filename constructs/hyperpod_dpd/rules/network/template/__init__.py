@@ -1,0 +1,1 @@
+"""Rules about network that look at a synthesized template."""
