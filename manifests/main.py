@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hyperpod_dpd.rules.check import DeploymentRefusedError, refuse_unless_valid
-from hyperpod_dpd.serving.profile import Profile
-from hyperpod_dpd.serving.render import render, write
+from hyperpod_dpd.serving.render import write_profiles
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,10 +29,8 @@ def main(arguments: Sequence[str] = ()) -> int:
             sys.stderr.write(f"{error}\n")
             return 2 if isinstance(error, UnreadableDeploymentError) else 1
         names.add(deployment.name)
-        for profile in Profile:
-            folder = RENDERED / deployment.name / profile.value
-            changed = write(render(deployment, profile), folder)
-            sys.stdout.write(f"{folder.relative_to(ROOT)}: {len(changed)} files changed\n")
+        for profile, changed in write_profiles(deployment, RENDERED).items():
+            sys.stdout.write(f"{deployment.name}/{profile.value}: {len(changed)} files changed\n")
     if not arguments:
         _remove_leftovers(names)
     return 0

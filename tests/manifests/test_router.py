@@ -160,7 +160,11 @@ def test_a_public_load_balancer_takes_the_addresses_that_are_given() -> None:
 
 
 def test_an_answer_longer_than_a_load_balancer_waits_is_refused() -> None:
-    deployment = changed(deployments()["balanced"], serving__longest_generation_seconds=4000)
+    longest = changed(deployments()["balanced"], serving__longest_generation_seconds=4000)
+    annotations = find(render(longest, Profile.SELF_MANAGED).objects, "Ingress")["metadata"]["annotations"]
+    attributes = annotations["alb.ingress.kubernetes.io/load-balancer-attributes"]
+    assert "idle_timeout.timeout_seconds=4000," in attributes
+    deployment = changed(deployments()["balanced"], serving__longest_generation_seconds=4001)
     with pytest.raises(IdleTimeoutTooLongError, match="limit 4000 seconds"):
         render(deployment, Profile.SELF_MANAGED)
 

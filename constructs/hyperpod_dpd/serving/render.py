@@ -96,6 +96,19 @@ def write(rendering: Rendering, directory: Path) -> tuple[Path, ...]:
     return tuple(changed)
 
 
+def write_profiles(deployment: Deployment, directory: Path) -> dict[Profile, tuple[Path, ...]]:
+    """Write every profile of `deployment` into its own folder below `directory`, and return what changed.
+
+    Raises:
+        UnresolvedError: something that the deployment names does not exist or does not go together.
+        IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
+    """
+    return {
+        profile: write(render(deployment, profile), directory / deployment.name / profile.value)
+        for profile in Profile
+    }
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes what a reviewer wants to read: lists indented, texts of several lines as blocks."""
 

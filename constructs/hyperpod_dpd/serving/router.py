@@ -8,6 +8,7 @@ import cdk8s_plus_27 as kplus
 from cdk8s import ApiObject, JsonPatch
 from constructs import Construct
 
+from hyperpod_dpd.rules.kubernetes.dpd_k8s_009 import LONGEST_IDLE_SECONDS
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.engine import Probe
@@ -30,9 +31,6 @@ SHUTDOWN_MARGIN_SECONDS: Final = 120
 
 DEREGISTRATION_SECONDS: Final = 15
 """Time in which a load balancer or kube-proxy still sends new connections to a pod that is to end."""
-
-LONGEST_IDLE_SECONDS: Final = 4000
-"""Highest idle timeout of an Application Load Balancer (ELB User Guide, load balancer attributes)."""
 
 
 class IdleTimeoutTooLongError(ValueError):
@@ -214,13 +212,15 @@ class RouterIngress(Construct):
 def _load_balancer(deployment: Deployment, balancer: LoadBalancer) -> dict[str, str]:
     """Return the annotations of the AWS Load Balancer Controller."""
     longest = deployment.serving.longest_generation_seconds
-    # an answer that is not streamed is silent until it is complete
-    idle = longest + math.ceil(deployment.routing.notification_timeout_seconds)
-    if idle > LONGEST_IDLE_SECONDS:
+    if longest > LONGEST_IDLE_SECONDS:
         raise IdleTimeoutTooLongError(
-            f"an answer may be silent for {idle} seconds: given `longest_generation_seconds: {longest}`, "
-            f"limit {LONGEST_IDLE_SECONDS} seconds of idle timeout. help: lower it, or use the Service directly"
+            f"an answer may be silent for longer than a load balancer waits: given "
+            f"`longest_generation_seconds: {longest}`, limit {LONGEST_IDLE_SECONDS} seconds of idle timeout. "
+            "help: lower it, or remove `routing.load_balancer`"
         )
+    # an answer that is not streamed is silent until it is complete, and may have waited for its hand-off before
+    wait = math.ceil(deployment.routing.notification_timeout_seconds)
+    idle = min(longest + wait, LONGEST_IDLE_SECONDS)
     network = deployment.network
     inbound = balancer.inbound_cidrs or (network.cidr, network.gpu_cidr)
     attributes = {
