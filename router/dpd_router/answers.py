@@ -27,7 +27,7 @@ class Answer(abc.ABC):
     """
 
     def __init__(
-        self, request: web.Request, generation: Generation, *, prompt_tokens: int, role: str
+        self, request: web.BaseRequest, generation: Generation, *, prompt_tokens: int, role: str
     ) -> None:
         self._request = request
         self._generation = generation
@@ -71,7 +71,7 @@ class StreamedAnswer(Answer):
     """Server-sent events."""
 
     def __init__(
-        self, request: web.Request, generation: Generation, *, prompt_tokens: int, role: str
+        self, request: web.BaseRequest, generation: Generation, *, prompt_tokens: int, role: str
     ) -> None:
         super().__init__(request, generation, prompt_tokens=prompt_tokens, role=role)
         self._response: web.StreamResponse | None = None
@@ -139,7 +139,7 @@ class WholeAnswer(Answer):
     """One JSON object."""
 
     def __init__(
-        self, request: web.Request, generation: Generation, *, prompt_tokens: int, role: str
+        self, request: web.BaseRequest, generation: Generation, *, prompt_tokens: int, role: str
     ) -> None:
         super().__init__(request, generation, prompt_tokens=prompt_tokens, role=role)
         self._pieces: list[str] = []
@@ -194,7 +194,7 @@ def role_of(generation: Generation) -> str:
     return "assistant"
 
 
-def answer_for(request: web.Request, generation: Generation, prompt_tokens: int) -> Answer:
+def answer_for(request: web.BaseRequest, generation: Generation, prompt_tokens: int) -> Answer:
     """Return the answer of the form that the client asked for."""
     form = StreamedAnswer if generation.stream else WholeAnswer
     return form(request, generation, prompt_tokens=prompt_tokens, role=role_of(generation))

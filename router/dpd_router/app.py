@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from dpd_router.admission import Admission
@@ -70,9 +70,10 @@ class App:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request."""
-        assert isinstance(request, web.Request)
         path = request.path
         method = self._methods.get(path)
+        if request.version < HttpVersion11:
+            return self._refuse(ClientError(505, "http_version", "use HTTP/1.1"), "")
         if method is None:
             # nothing else of a worker is reachable: adapters, profiling, sleep and the like are control routes
             return self._refuse(ClientError(404, "not_found", "this path is not served"), "")
@@ -94,7 +95,7 @@ class App:
             return web.Response(status=503, text="no decoder is up")
         return web.Response(text="ok")
 
-    async def _counted(self, request: web.Request, path: str) -> web.StreamResponse:
+    async def _counted(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Answer a request of the API and count how it ended."""
         request_id = _request_id(request)
         REQUEST_ID.set(request_id)
@@ -106,10 +107,15 @@ class App:
         except ClientError as error:
             status = error.status
             response = self._refuse(error, request_id)
-        except (asyncio.CancelledError, ConnectionResetError):
+        except asyncio.CancelledError:
             status = _CLIENT_CLOSED
             self._metrics.client_disconnects.inc()
             raise
+        except ConnectionError:
+            # a write to a client that has left; the server finds its connection closed as well
+            status = _CLIENT_CLOSED
+            self._metrics.client_disconnects.inc()
+            response = web.Response(status=status)
         finally:
             self._metrics.requests.labels(path, str(status)).inc()
             if log.isEnabledFor(logging.INFO):
@@ -128,7 +134,7 @@ class App:
             status=error.status, body=error.body(), content_type="application/json", headers=headers
         )
 
-    async def _admitted(self, request: web.Request, path: str, request_id: str) -> web.StreamResponse:
+    async def _admitted(self, request: web.BaseRequest, path: str, request_id: str) -> web.StreamResponse:
         self._admission.authenticate(request.headers.get("Authorization"))
         if path == "/v1/models":
             return await self._models()
@@ -149,7 +155,7 @@ class App:
                 body.forget()
 
     async def _answer(
-        self, request: web.Request, path: str, request_id: str, raw: bytes, headers: CIMultiDict[str]
+        self, request: web.BaseRequest, path: str, request_id: str, raw: bytes, headers: CIMultiDict[str]
     ) -> web.StreamResponse:
         start = time.perf_counter()
         parsed = parse_body(raw)
@@ -233,7 +239,7 @@ class App:
 class _BodyReader:
     """Reads a body within the limits and counts its bytes while the request is in flight."""
 
-    def __init__(self, request: web.Request, admission: Admission, limit_bytes: int) -> None:
+    def __init__(self, request: web.BaseRequest, admission: Admission, limit_bytes: int) -> None:
         self._request = request
         self._admission = admission
         self._limit_bytes = limit_bytes
@@ -266,7 +272,7 @@ class _BodyReader:
         self._counted = 0
 
 
-def _request_id(request: web.Request) -> str:
+def _request_id(request: web.BaseRequest) -> str:
     """Return the client's id where it is a plain word, else a new one."""
     given = request.headers.get("X-Request-Id", "")
     return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16)

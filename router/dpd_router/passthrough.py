@@ -1,18 +1,22 @@
 """The direct path: a request goes to a decoder and its answer comes back, byte for byte."""
 
+import asyncio
+import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, cast
 
-import aiohttp
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
+from dpd_router import sse
 from dpd_router.config import Settings
-from dpd_router.errors import ClientError
+from dpd_router.errors import ClientError, error_body
 from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
-from dpd_router.upstream import Upstream, UpstreamError, chunks
+from dpd_router.relay import Exchange, Head, RelayPool
+from dpd_router.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,6 @@ HOP_BY_HOP: Final = frozenset(
 )
 # the first would choose a rank inside of a worker past the router's own choice
 _NOT_FORWARDED: Final = HOP_BY_HOP | {"x-data-parallel-rank", "host", "content-length", "expect"}
-_NOT_RETURNED: Final = HOP_BY_HOP | {"date", "server", "content-length"}
 # statuses of a worker that is going or overloaded; another one may do better
 _RETRIED_STATUSES: Final = frozenset({500, 502, 503})
 # a request that brings down its worker must not bring down all of them
@@ -55,17 +58,17 @@ class Passthrough:
     """Sends requests to decoders, to another one where nothing was answered yet."""
 
     def __init__(
-        self, *, settings: Settings, pool: Pool, upstream: Upstream, health: HealthMonitor, metrics: Metrics
+        self, *, settings: Settings, pool: Pool, relays: RelayPool, health: HealthMonitor, metrics: Metrics
     ) -> None:
         self._settings = settings
         self._pool = pool
-        self._upstream = upstream
+        self._relays = relays
         self._health = health
         self._metrics = metrics
 
     async def serve(
         self,
-        request: web.Request,
+        request: web.BaseRequest,
         path: str,
         body: bytes,
         headers: Mapping[str, str],
@@ -115,7 +118,7 @@ class Passthrough:
     async def serve_from(
         self,
         decoder: Worker,
-        request: web.Request,
+        request: web.BaseRequest,
         path: str,
         body: bytes,
         headers: Mapping[str, str],
@@ -130,69 +133,61 @@ class Passthrough:
         """
         with self._pool.busy(decoder):
             try:
-                upstream = await self._upstream.open(decoder, path, body, headers)
+                # the head alone promises nothing: vLLM sends it before it schedules a stream
+                exchange = await self._relays.send(
+                    decoder,
+                    path,
+                    headers,
+                    body,
+                    on_data=functools.partial(self._count_error_event, decoder),
+                    idle_timeout_seconds=self._settings.timeouts.idle_timeout_seconds,
+                )
             except UpstreamError as error:
                 self._failed(decoder, error)
                 raise
             try:
-                if retry_statuses and upstream.status in _RETRIED_STATUSES:
-                    overloaded = UpstreamError("status", upstream.status)
+                assert exchange.head is not None
+                if retry_statuses and exchange.head.status in _RETRIED_STATUSES:
+                    overloaded = UpstreamError("status", exchange.head.status)
                     self._failed(decoder, overloaded)
                     raise overloaded
-                return await self._relay(decoder, upstream, request, on_first_byte)
+                on_first_byte()
+                return await self._relay(decoder, exchange, exchange.head, request)
             finally:
-                # after an answer that was read to its end this gives the connection back
-                upstream.release() if upstream.content.at_eof() else upstream.close()
+                exchange.leave()
 
     async def _relay(
-        self,
-        decoder: Worker,
-        upstream: aiohttp.ClientResponse,
-        request: web.Request,
-        on_first_byte: Callable[[], None],
+        self, decoder: Worker, exchange: Exchange, head: Head, request: web.BaseRequest
     ) -> web.StreamResponse:
-        data = chunks(upstream, self._settings.timeouts.idle_timeout_seconds)
+        if request.transport is None:
+            raise ConnectionResetError
+        # uvloop's transports have the interface and not the class
+        transport = cast("asyncio.WriteTransport", request.transport)
+        keep_alive = request.keep_alive
+        exchange.relay_to(transport, request.writer, head.for_client(close=not keep_alive))
         try:
-            # the head alone promises nothing: vLLM sends it before it schedules a stream
-            first = await anext(data, b"")
+            await exchange.done
         except UpstreamError as error:
             self._failed(decoder, error)
-            raise
-        self._count_error_event(decoder, first)
-        on_first_byte()
-        response = web.StreamResponse(
-            status=upstream.status, reason=upstream.reason, headers=_returned(upstream)
-        )
-        if upstream.content_length is not None:
-            response.content_length = upstream.content_length
-        await response.prepare(request)
-        await response.write(first)
-        try:
-            async for piece in data:
-                self._count_error_event(decoder, piece)
-                await response.write(piece)
-        except UpstreamError as error:
-            self._failed(decoder, error)
-            await self._abort(response, request)
-            return response
-        await response.write_eof()
-        return response
+            self._abort(transport, head)
+            keep_alive = False
+        return RelayedResponse(status=head.status, keep_alive=keep_alive)
 
-    def _count_error_event(self, decoder: Worker, piece: bytes) -> None:
+    def _count_error_event(self, decoder: Worker, data: bytes) -> None:
         # text in an event has its quotes escaped, so that this cannot be found in an answer's text
-        if _ERROR_EVENT in piece:
+        if _ERROR_EVENT in data:
             self._metrics.upstream_errors.labels(decoder.role, "error_event").inc()
 
-    async def _abort(self, response: web.StreamResponse, request: web.Request) -> None:
+    def _abort(self, transport: asyncio.WriteTransport, head: Head) -> None:
         """End an answer whose decoder is lost so that the client cannot take it for complete."""
-        if response.content_type == "text/event-stream":
-            event = (
-                b'data: {"error":{"message":"the decoder ended before its answer did","type":"upstream_error"'
-            )
-            await response.write(event + b',"param":null,"code":"decoder_lost"}}\n\ndata: [DONE]\n\n')
-            await response.write_eof()
-        elif request.transport is not None:
-            request.transport.abort()
+        if transport.is_closing():
+            return
+        if head.content_type == sse.CONTENT_TYPE.encode() and head.content_length is None:
+            lost = error_body(502, "decoder_lost", "the decoder ended before its answer did")
+            event = b"data: " + lost + b"\n\n" + sse.DONE_EVENT
+            transport.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event))
+        else:
+            transport.abort()
 
     def _failed(self, decoder: Worker, error: UpstreamError) -> None:
         self._metrics.upstream_errors.labels(decoder.role, error.kind).inc()
@@ -201,5 +196,21 @@ class Passthrough:
         self._health.check_now(decoder)
 
 
-def _returned(upstream: aiohttp.ClientResponse) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in upstream.headers.items() if name.lower() not in _NOT_RETURNED]
+class RelayedResponse(web.StreamResponse):
+    """Stands for an answer that is on the client's connection already."""
+
+    def __init__(self, *, status: int, keep_alive: bool) -> None:
+        super().__init__(status=status)
+        self._relayed_keep_alive = keep_alive
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the client's connection may carry another request."""
+        return self._relayed_keep_alive
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Send nothing: the head is sent."""
+        return request.writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send nothing: the end is sent."""

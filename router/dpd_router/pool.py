@@ -32,6 +32,8 @@ class Worker:
 
     Attributes:
         url: `http://host:port`.
+        key: `host:port`, the name of the worker in metrics and logs.
+        host: address as the other role reaches it.
         up: it passed its health checks.
         draining: it is about to go; it finishes what it has and gets nothing new.
         refused: nothing listens at its address, so that its process is gone.
@@ -55,20 +57,19 @@ class Worker:
     models: dict[str, int] = dataclasses.field(default_factory=dict)
     requests: int = 0
     tokens: int = 0
+    key: str = dataclasses.field(init=False)
+    host: str = dataclasses.field(init=False)
+    port: int = dataclasses.field(init=False)
     good_checks: int = 0
     bad_checks: int = 0
 
-    @property
-    def key(self) -> str:
-        """`host:port`, the name of the worker in metrics and logs."""
-        return self.url.removeprefix("http://")
-
-    @property
-    def host(self) -> str:
-        """Address without the port, as the other role reaches it."""
-        host = urllib.parse.urlsplit(self.url).hostname
-        assert host is not None
-        return host
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self.key = self.url.removeprefix("http://")
+        self.host = parts.hostname
+        self.port = parts.port
 
     @property
     def usable(self) -> bool:

@@ -21,6 +21,7 @@ from dpd_router.notifications import Notifications, NotificationSocket
 from dpd_router.pairs import Pairs
 from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Role, Worker
+from dpd_router.relay import RelayPool
 from dpd_router.tokens import FileTokenizer, Tokenization
 from dpd_router.tracing import Tracing, TracingError
 from dpd_router.transfer import base
@@ -56,6 +57,7 @@ class Router:
         self._keys = _keys(settings, self.metrics)
         self.admission = Admission(settings.admission, self.metrics, self._keys)
         self.upstream = Upstream(settings.timeouts)
+        self.relays = RelayPool(settings.timeouts.connect_timeout_seconds)
         self.pool = Pool(settings.health, self.metrics, affinity=routing.affinity)
         self.pairs = Pairs(settings.health, self.metrics)
         self.books = Books(self.metrics)
@@ -87,11 +89,7 @@ class Router:
             file_tokenizer=file_tokenizer,
         )
         passthrough = Passthrough(
-            settings=settings,
-            pool=self.pool,
-            upstream=self.upstream,
-            health=self.health,
-            metrics=self.metrics,
+            settings=settings, pool=self.pool, relays=self.relays, health=self.health, metrics=self.metrics
         )
         self.app = App(
             settings=settings,
@@ -104,7 +102,7 @@ class Router:
             metrics=self.metrics,
             tracing=self.tracing,
         )
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         self._key_task: asyncio.Task[None] | None = None
         self._port = settings.listen.port
 
@@ -185,11 +183,8 @@ class Router:
         await self.discovery.start()
         if self._keys is not None:
             self._key_task = asyncio.create_task(_watch_keys(self._keys), name="api keys")
-        server = web.Application(handler_args={"access_log": None}, client_max_size=0)
-        server.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(
-            server, handler_cancellation=True, access_log=None, shutdown_timeout=_LAST_WORDS_SECONDS
-        )
+        server = web.Server(self.app.handle, handler_cancellation=True, access_log=None)
+        runner = web.ServerRunner(server, shutdown_timeout=_LAST_WORDS_SECONDS)
         await runner.setup()
         site = web.TCPSite(
             runner, self.settings.listen.host, self.settings.listen.port, reuse_address=True, backlog=1024
@@ -201,9 +196,6 @@ class Router:
             "router started",
             extra={"fields": {"port": self._port, "notification_port": self.socket.port}},
         )
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        return await self.app.handle(request)
 
     async def stop(self) -> int:
         """End in order: nothing new, requests finish or are ended, hand-offs are drained.
@@ -230,6 +222,7 @@ class Router:
             await asyncio.gather(self._key_task, return_exceptions=True)
         await self.socket.stop()
         await self.upstream.stop()
+        self.relays.stop()
         self.tracing.stop()
         log.info("router stopped", extra={"fields": {"handoffs_left": left}})
         return left

@@ -31,7 +31,7 @@ class Transfer(abc.ABC):
 
     @abc.abstractmethod
     async def serve(
-        self, request: web.Request, generation: Generation, decision: Disaggregate
+        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
     ) -> web.StreamResponse:
         """Answer a request.
 

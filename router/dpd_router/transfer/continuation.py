@@ -77,7 +77,7 @@ class ContinueTransfer(Transfer):
         self._tokenizer = tokenizer
 
     async def serve(
-        self, request: web.Request, generation: Generation, decision: Disaggregate
+        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
     ) -> web.StreamResponse:
         """Answer a request; see `Transfer.serve`."""
         sampling = copied_fields(generation.body, COPIED_FIELDS)
@@ -90,7 +90,7 @@ class ContinueTransfer(Transfer):
             self._custodian.leave(shipment.handoff, shipment.prefill)
 
     async def _answer(
-        self, request: web.Request, generation: Generation, decision: Disaggregate, shipment: Shipment
+        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate, shipment: Shipment
     ) -> web.StreamResponse:
         first = shipment.prefill.result()
         answer = answer_for(request, generation, len(decision.ids))

@@ -58,7 +58,7 @@ class LandTransfer(Transfer):
         self._metrics = metrics
 
     async def serve(
-        self, request: web.Request, generation: Generation, decision: Disaggregate
+        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
     ) -> web.StreamResponse:
         """Answer a request; see `Transfer.serve`."""
         shipment = await self._lane.ship(generation, decision, {"temperature": 0, "min_tokens": 0})
@@ -114,7 +114,7 @@ class LandTransfer(Transfer):
             self._health.check_now(decoder)
 
     async def _serve_landed(
-        self, request: web.Request, generation: Generation, handoff: Handoff
+        self, request: web.BaseRequest, generation: Generation, handoff: Handoff
     ) -> web.StreamResponse:
         body = {**generation.body, "cache_salt": handoff.salt}
         if generation.stream:
@@ -136,7 +136,7 @@ class LandTransfer(Transfer):
                 upstream.release() if upstream.content.at_eof() else upstream.close()
 
     async def _whole(
-        self, request: web.Request, handoff: Handoff, upstream: aiohttp.ClientResponse
+        self, request: web.BaseRequest, handoff: Handoff, upstream: aiohttp.ClientResponse
     ) -> web.StreamResponse:
         body = bytearray()
         try:
@@ -156,7 +156,11 @@ class LandTransfer(Transfer):
         return response
 
     async def _stream(
-        self, request: web.Request, generation: Generation, handoff: Handoff, upstream: aiohttp.ClientResponse
+        self,
+        request: web.BaseRequest,
+        generation: Generation,
+        handoff: Handoff,
+        upstream: aiohttp.ClientResponse,
     ) -> web.StreamResponse:
         keep_usage = generation.stream_option("include_usage")
         events = self._events(handoff, upstream, keep_usage=keep_usage)

@@ -56,7 +56,7 @@ class NixlTransfer(Transfer):
         self._metrics = metrics
 
     async def serve(
-        self, request: web.Request, generation: Generation, decision: Disaggregate
+        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
     ) -> web.StreamResponse:
         """Answer a request; see `Transfer.serve`."""
         parameters = await self._prefill(generation, decision)

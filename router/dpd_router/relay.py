@@ -1,0 +1,455 @@
+"""The wire of the direct path: a worker's bytes go to the client as they come, chunk framing included.
+
+A general HTTP client wakes a task for every chunk, takes the chunk out of its framing and frames it
+again. One answer has hundreds of chunks, so here the worker's connection writes what it reads into
+the client's connection at once. It looks at the framing only to find the answer's end.
+"""
+
+import asyncio
+import collections
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+from aiohttp.abc import AbstractStreamWriter
+
+from dpd_router.pool import Worker
+from dpd_router.upstream import UpstreamError
+
+# uvicorn, vLLM's server, closes a connection that was idle for 5 seconds
+IDLE_SECONDS: Final = 4.0
+_HEAD_LIMIT_BYTES: Final = 64 * 1024
+_CHUNK_LINE_LIMIT_BYTES: Final = 1024
+_CLIENT_BUFFER_BYTES: Final = 256 * 1024
+_HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+        b"date",
+        b"server",
+    }
+)
+
+
+class Framing:
+    """Finds the end of a body; says nothing about what is in it."""
+
+    __slots__ = ("_line", "_skip", "_trailer", "ended", "remaining")
+
+    def __init__(self, content_length: int | None) -> None:
+        """Begin a body of so many bytes, or one of chunks where that is None."""
+        self.remaining = content_length
+        self.ended = content_length == 0
+        self._skip = 0
+        self._line = b""
+        self._trailer = False
+
+    def feed(self, data: bytes) -> int:
+        """Return how many bytes of `data` belong to the body.
+
+        Raises:
+            UpstreamError: this is not a chunked body.
+        """
+        if self.remaining is not None:
+            taken = min(self.remaining, len(data))
+            self.remaining -= taken
+            self.ended = self.remaining == 0
+            return taken
+        position, length = 0, len(data)
+        while position < length and not self.ended:
+            if self._skip:
+                step = min(self._skip, length - position)
+                self._skip -= step
+                position += step
+            else:
+                position = self._read_line(data, position)
+        return position
+
+    def _read_line(self, data: bytes, position: int) -> int:
+        end = data.find(b"\n", position)
+        if end == -1:
+            self._line += data[position:]
+            if len(self._line) > _CHUNK_LINE_LIMIT_BYTES:
+                raise UpstreamError("malformed")
+            return len(data)
+        line = self._line + data[position:end]
+        self._line = b""
+        if self._trailer:
+            self.ended = line in {b"\r", b""}
+        else:
+            self._skip = self._chunk_size(line)
+        return end + 1
+
+    def _chunk_size(self, line: bytes) -> int:
+        digits = line.partition(b";")[0].strip()
+        try:
+            size = int(digits, 16) if digits.isalnum() else -1
+        except ValueError:
+            size = -1
+        if size < 0:
+            raise UpstreamError("malformed")
+        if size == 0:
+            self._trailer = True
+            return 0
+        return size + 2
+
+
+class Head:
+    """Status and headers of a worker's answer."""
+
+    __slots__ = ("content_length", "headers", "reason", "status", "will_close")
+
+    def __init__(self, raw: bytes) -> None:
+        """Parse the head.
+
+        Raises:
+            UpstreamError: it is not one of HTTP/1.1, or has a body without an announced end.
+        """
+        first, *lines = raw.split(b"\r\n")
+        version, _, rest = first.partition(b" ")
+        status, _, self.reason = rest.partition(b" ")
+        if version != b"HTTP/1.1" or len(status) != 3 or not status.isdigit():
+            raise UpstreamError("malformed")
+        self.status = int(status)
+        self.headers: list[bytes] = []
+        self.content_length: int | None = None
+        self.will_close = False
+        chunked = False
+        for line in lines:
+            name, _, value = line.partition(b":")
+            lowered, value = name.lower(), value.strip()
+            if lowered == b"content-length" and value.isdigit():
+                self.content_length = int(value)
+            elif lowered == b"transfer-encoding":
+                chunked = value.lower() == b"chunked"
+            elif lowered == b"connection":
+                self.will_close = b"close" in value.lower()
+            elif lowered not in _HOP_BY_HOP:
+                self.headers.append(line)
+        if chunked:
+            self.content_length = None
+        elif self.content_length is None:
+            raise UpstreamError("malformed")
+
+    @property
+    def content_type(self) -> bytes:
+        """Lower-case media type."""
+        for line in self.headers:
+            if line[:13].lower() == b"content-type:":
+                return line[13:].partition(b";")[0].strip().lower()
+        return b""
+
+    def for_client(self, *, close: bool) -> bytes:
+        """Return the head as the client gets it."""
+        length = self.content_length
+        framing = b"Transfer-Encoding: chunked" if length is None else b"Content-Length: %d" % length
+        lines = [b"HTTP/1.1 %d %s" % (self.status, self.reason), *self.headers, framing]
+        if close:
+            lines.append(b"Connection: close")
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+class Exchange:
+    """One request and its answer on a worker's connection.
+
+    Attributes:
+        head: the answer's head, once `ready` is done.
+        answered: whether any byte of an answer has come.
+    """
+
+    def __init__(self, connection: "Connection", on_data: Callable[[bytes], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._connection = connection
+        self._on_data = on_data
+        self._raw = b""
+        self._framing: Framing | None = None
+        self._client: asyncio.WriteTransport | None = None
+        self._writer: AbstractStreamWriter | None = None
+        self._held = bytearray()
+        self._draining: asyncio.Task[None] | None = None
+        self._last_read = loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self.head: Head | None = None
+        self.answered = False
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.done: asyncio.Future[None] = loop.create_future()
+
+    def watch(self, idle_timeout_seconds: float) -> None:
+        """Fail when the worker is silent for too long, unless the client is what it waits for."""
+        now = self._loop.time()
+        if self._draining is not None:
+            self._last_read = now
+        left = self._last_read + idle_timeout_seconds - now
+        if left <= 0:
+            self.fail(UpstreamError("timeout"))
+        else:
+            self._timer = self._loop.call_later(left, self.watch, idle_timeout_seconds)
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes from the worker."""
+        self._last_read = self._loop.time()
+        self.answered = True
+        try:
+            framing, data = self._past_head(data)
+            if framing is None:
+                return
+            # bytes after the end would belong to no answer
+            surplus = bool(data) and framing.feed(data) < len(data)
+        except UpstreamError as error:
+            self.fail(error)
+            return
+        if surplus:
+            self.fail(UpstreamError("malformed"))
+            return
+        if data:
+            self._forward(data)
+        if (data or framing.ended) and not self.ready.done():
+            self.ready.set_result(None)
+        if framing.ended and not self.done.done():
+            self._finish()
+            self.done.set_result(None)
+            self._connection.exchange_ended(keep=self.head is not None and not self.head.will_close)
+
+    def _past_head(self, data: bytes) -> tuple[Framing | None, bytes]:
+        """Return the body's framing, once the head is complete, and what of `data` is body."""
+        if self._framing is None:
+            self._raw += data
+            end = self._raw.find(b"\r\n\r\n")
+            if end != -1:
+                self.head = Head(self._raw[:end])
+                self._framing = Framing(self.head.content_length)
+                data, self._raw = self._raw[end + 4 :], b""
+            elif len(self._raw) > _HEAD_LIMIT_BYTES:
+                raise UpstreamError("malformed")
+        return self._framing, data
+
+    def _forward(self, data: bytes) -> None:
+        self._on_data(data)
+        client = self._client
+        if client is None:
+            self._held += data
+        elif not client.is_closing():
+            client.write(data)
+            if client.get_write_buffer_size() > _CLIENT_BUFFER_BYTES and self._draining is None:
+                self._connection.pause()
+                self._draining = self._loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        """Read on when the client has read what it was sent."""
+        assert self._writer is not None
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+        self._draining = None
+        self._last_read = self._loop.time()
+        self._connection.resume()
+
+    def relay_to(self, client: asyncio.WriteTransport, writer: AbstractStreamWriter, head: bytes) -> None:
+        """Send the head and everything that has come, then everything that comes.
+
+        Raises:
+            ConnectionResetError: the client has left.
+        """
+        if client.is_closing():
+            raise ConnectionResetError
+        self._client = client
+        self._writer = writer
+        client.write(head + bytes(self._held))
+        self._held.clear()
+
+    def fail(self, error: UpstreamError) -> None:
+        """End the exchange and its connection with an error."""
+        self._finish()
+        for future in (self.ready, self.done):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # whoever waits gets it; nobody may be waiting any more
+        self._connection.abort()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def leave(self) -> None:
+        """End an exchange that nobody wants any more; a worker that still generates stops."""
+        self._finish()
+        if self._draining is not None:
+            self._draining.cancel()
+        if not self.done.done():
+            self.done.cancel()
+            self.ready.cancel()
+            self._connection.abort()
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a worker; carries one exchange at a time."""
+
+    def __init__(self, pool: "RelayPool", key: str) -> None:
+        self._pool = pool
+        self._key = key
+        self._transport: asyncio.Transport | None = None
+        self._exchange: Exchange | None = None
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        # uvloop's transports have the interface and not the class
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass the worker's bytes to the exchange."""
+        if self._exchange is None:
+            self.abort()
+        else:
+            self._exchange.feed(data)
+
+    def eof_received(self) -> bool:
+        """Close: the worker says nothing more."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the exchange that was under way."""
+        self._pool.forget(self._key, self)
+        self._transport = None
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None and not exchange.done.done():
+            error = UpstreamError("broken")
+            error.__cause__ = exc
+            exchange.fail(error)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can carry another exchange."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def begin(self, request: bytes, body: bytes, on_data: Callable[[bytes], None]) -> Exchange:
+        """Send a request."""
+        assert self._transport is not None
+        self._exchange = Exchange(self, on_data)
+        self._transport.writelines((request, body))
+        return self._exchange
+
+    def exchange_ended(self, *, keep: bool) -> None:
+        """Give the connection back, or close it."""
+        self._exchange = None
+        if keep and self.usable:
+            self.resume()
+            self._pool.give_back(self._key, self)
+        else:
+            self.abort()
+
+    def pause(self) -> None:
+        """Read nothing for now."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self.usable and self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class RelayPool:
+    """Connections to workers, kept for the next request."""
+
+    def __init__(self, connect_timeout_seconds: float) -> None:
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._idle: dict[str, collections.deque[Connection]] = {}
+
+    async def send(
+        self,
+        worker: Worker,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        on_data: Callable[[bytes], None],
+        idle_timeout_seconds: float,
+    ) -> Exchange:
+        """Send a POST and return when its answer's head and first bytes are there.
+
+        Raises:
+            UpstreamError: there was no answer.
+        """
+        request = request_head(worker, path, headers, len(body))
+        while True:
+            connection = self._take(worker.key)
+            reused = connection is not None
+            if connection is None:
+                connection = await self._connect(worker)
+            exchange = connection.begin(request, body, on_data)
+            exchange.watch(idle_timeout_seconds)
+            try:
+                await exchange.ready
+            except UpstreamError as error:
+                # a worker may close an idle connection just when the request is on its way
+                if reused and error.kind == "broken" and not exchange.answered:
+                    continue
+                raise
+            except BaseException:
+                exchange.leave()
+                raise
+            return exchange
+
+    def _take(self, key: str) -> Connection | None:
+        idle = self._idle.get(key)
+        now = asyncio.get_running_loop().time()
+        while idle:
+            connection = idle.pop()
+            if connection.usable and now - connection.idle_since < IDLE_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, worker: Worker) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout_seconds):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self, worker.key), worker.host, worker.port
+                )
+        except ConnectionRefusedError:
+            raise UpstreamError("refused") from None
+        except (OSError, TimeoutError):
+            raise UpstreamError("unreachable") from None
+        return connection
+
+    def give_back(self, key: str, connection: Connection) -> None:
+        """Keep a connection for the next request, and close those that were idle for too long."""
+        idle = self._idle.setdefault(key, collections.deque())
+        connection.idle_since = asyncio.get_running_loop().time()
+        idle.append(connection)
+        while idle and connection.idle_since - idle[0].idle_since > IDLE_SECONDS:
+            idle.popleft().abort()
+
+    def forget(self, key: str, connection: Connection) -> None:
+        """Drop a connection that is closed."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._idle[key].remove(connection)
+            if not self._idle[key]:
+                del self._idle[key]
+
+    def stop(self) -> None:
+        """Close every idle connection."""
+        for idle in list(self._idle.values()):
+            for connection in list(idle):
+                connection.abort()
+
+
+def request_head(worker: Worker, path: str, headers: Mapping[str, str], length: int) -> bytes:
+    """Return the head of a POST."""
+    lines = [f"POST {path} HTTP/1.1\r\nHost: {worker.key}\r\nContent-Length: {length}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
