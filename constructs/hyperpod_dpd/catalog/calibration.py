@@ -1,11 +1,10 @@
 """Measured constants: memory that engines take, transfers over EFA, and how long an engine step takes."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MemoryCalibration:
     """Memory of one GPU that is neither weights nor KV cache."""
 
@@ -46,7 +45,7 @@ MEMORY = MemoryCalibration(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TransferCalibration:
     """KV transfer between GPUs of two nodes over EFA with NIXL's LIBFABRIC backend."""
 
@@ -80,7 +79,7 @@ TRANSFER = TransferCalibration(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StepCalibration:
     """Constants of the step-time model: which share of the datasheet a step reaches, and what it always costs."""
 
@@ -161,7 +160,7 @@ PUBLIC = StepCalibration(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HandOffCalibration:
     """What happens around a step: HTTP in front of an engine, the router's hop, LMCache's copies."""
 

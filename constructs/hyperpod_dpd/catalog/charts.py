@@ -1,11 +1,10 @@
 """The HyperPod dependencies chart and the tools that install it, each pinned to its bytes."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Artifact:
     """A file that is downloaded and refused unless its digest matches."""
 
@@ -17,7 +16,7 @@ class Artifact:
     source: Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DependenciesChartRow:
     """What is installed into the EKS cluster before HyperPod accepts it."""
 

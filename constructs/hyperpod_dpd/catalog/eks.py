@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from hyperpod_dpd.catalog.row import Source, UnknownCatalogEntryError
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KubernetesVersion:
     """A minor version of Kubernetes on EKS that HyperPod supports."""
 
@@ -87,7 +87,7 @@ class AddonPhase(StrEnum):
     """After the GPU nodes, with the platform components."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Addon:
     """An EKS add-on that this project installs."""
 

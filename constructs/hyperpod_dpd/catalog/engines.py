@@ -1,11 +1,10 @@
 """Engine triples that were run together, on hardware or by AWS."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source, UnknownCatalogEntryError
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EngineTriple:
     """Versions of vLLM, LMCache and NIXL that are known to work together."""
 

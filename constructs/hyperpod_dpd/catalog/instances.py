@@ -1,11 +1,10 @@
 """Instance types on which disaggregated serving over EFA is supported."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source, UnknownCatalogEntryError
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gpu:
     """One accelerator, by its datasheet."""
 
@@ -20,7 +19,7 @@ class Gpu:
     """Peak dense FP8 rate in floating-point operations per second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CatalogPrice:
     """Dated list price of one instance."""
 
@@ -31,7 +30,7 @@ class CatalogPrice:
     source: Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InstanceType:
     """A HyperPod instance type."""
 

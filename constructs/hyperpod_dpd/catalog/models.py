@@ -1,11 +1,10 @@
 """Geometry of models: what memory and time are computed from."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source, UnknownCatalogEntryError
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Experts:
     """Mixture-of-experts feed-forward layers."""
 
@@ -21,7 +20,7 @@ class Experts:
     """Leading layers that have a dense feed-forward block instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LatentAttention:
     """Multi-head latent attention: one compressed KV vector per token and layer, not one per head."""
 
@@ -32,7 +31,7 @@ class LatentAttention:
     value_head_dim: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ModelGeometry:
     """Shape of a decoder-only transformer."""
 

@@ -1,11 +1,10 @@
 """What a GPU node keeps for itself: kubelet, kernel, agents and DaemonSets."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeReserve:
     """CPU and memory of a node that no worker may ask for."""
 

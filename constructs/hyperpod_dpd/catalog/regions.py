@@ -1,11 +1,10 @@
 """Regions in which HyperPod runs on EKS: zones, images and services that depend on the region."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source, UnknownCatalogEntryError
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Region:
     """One AWS region."""
 

@@ -1,9 +1,9 @@
 """What every catalog row says about itself."""
 
-from dataclasses import dataclass
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Source:
     """Where a fact comes from and when it was read. A fact without both is a rumour."""
 

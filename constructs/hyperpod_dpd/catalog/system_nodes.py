@@ -1,13 +1,13 @@
 """EC2 instance types for system nodes."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from hyperpod_dpd.catalog.row import Source
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SystemInstance:
     """An EC2 instance type on which controllers may run."""
 

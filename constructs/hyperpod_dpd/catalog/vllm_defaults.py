@@ -1,11 +1,10 @@
 """What vLLM takes when an argument is absent, on the GPUs of the catalog."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.row import Source
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VllmDefaults:
     """Defaults of `vllm serve` on a GPU with at least 70 GiB that is not an A100."""
 

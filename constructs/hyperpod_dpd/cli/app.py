@@ -15,6 +15,7 @@ COMMANDS = {
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
     "explain": ("hyperpod_dpd.cli.explain", "say what a rule demands and why, or list all rules"),
+    "plan": ("hyperpod_dpd.cli.plan", "plan a deployment: does it fit, is it worth it, what does it cost"),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
 }
 """Module and summary by name of the command. Only the module of the command that was asked for is imported."""
@@ -35,6 +36,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code."""
     # Starting makes many objects and no garbage: the collector would only look for some.
     gc.disable()
+    # Pydantic would search every installed distribution for plugins; none of them has a say in what a deployment is.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape instead of a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -1,6 +1,5 @@
 """How findings and mistakes reach a terminal, a pipe or a program."""
 
-import json
 import os
 import sys
 from argparse import ArgumentParser
@@ -37,5 +36,7 @@ def paint(text: str, colour: str, stream: TextIO) -> str:
 
 def print_json(data: Any) -> None:
     """Write `data` as JSON to standard output."""
+    import json  # noqa: PLC0415 - most runs print text
+
     json.dump(data, sys.stdout, indent=2)
     sys.stdout.write("\n")

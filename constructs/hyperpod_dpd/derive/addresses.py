@@ -1,12 +1,12 @@
 """Which addresses each subnet gets."""
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from hyperpod_dpd.catalog.regions import region_of_zone
 from hyperpod_dpd.derive.obstacle import Obstacle, UnresolvedError
 from hyperpod_dpd.spec import Network
+from hyperpod_dpd.spec.value import record
 
 SERVICE_CIDR = IPv4Network("172.20.0.0/16")
 """Addresses of Kubernetes Services. Fixed, because EKS otherwise picks one of two ranges by itself."""
@@ -21,7 +21,7 @@ _BLOCKS = 16
 _ZONE_SLOTS = _BLOCKS // 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ZoneAddresses:
     """Subnets of one zone of the cluster."""
 
@@ -33,7 +33,7 @@ class ZoneAddresses:
     """Network interfaces of the EKS control plane."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AddressPlan:
     """Every CIDR of a deployment's VPC."""
 

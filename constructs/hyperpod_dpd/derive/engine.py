@@ -1,12 +1,11 @@
 """Versions inside a worker's image: the tested triple and what the deployment declares differently."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.engines import DEFAULT_ENGINE, EngineTriple, engine, version_tuple
 from hyperpod_dpd.spec import Serving
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EffectiveEngine:
     """What runs inside the workers; equal on both roles."""
 

@@ -1,10 +1,11 @@
 """Why something cannot be derived from a deployment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Obstacle:
     """One thing that keeps a deployment from being resolved."""
 

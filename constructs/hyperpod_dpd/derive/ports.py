@@ -1,9 +1,9 @@
 """Ports of a decoder's PD sockets: one per tensor-parallel rank, another range for every boot."""
 
-from dataclasses import dataclass
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DecodePorts:
     """Init and allocation ports of a decoder.
 

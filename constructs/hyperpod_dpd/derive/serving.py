@@ -1,7 +1,6 @@
 """Everything about serving that follows from a deployment, computed in this one place."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hyperpod_dpd.catalog.instances import InstanceType, instance_type
@@ -27,9 +26,10 @@ from hyperpod_dpd.physics import (
     weights_bytes_per_rank,
 )
 from hyperpod_dpd.spec import Deployment, InstanceGroup, Role, Worker
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RoleFacts:
     """One role: where its workers run and what they are given."""
 
@@ -73,7 +73,7 @@ class RoleFacts:
         return self.gpus == self.instance.gpus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ServingFacts:
     """What follows from a deployment about serving. Values that both roles share exist once."""
 
@@ -259,7 +259,7 @@ class _Resolution:
         return chosen[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Place:
     group: InstanceGroup
     instance: InstanceType

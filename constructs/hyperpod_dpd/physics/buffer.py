@@ -1,10 +1,9 @@
 """The PD buffer: pinned GPU memory through which LMCache hands the KV cache over, one per rank."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.models import ModelGeometry
 from hyperpod_dpd.physics.kv import kv_bytes_per_token_per_rank
 from hyperpod_dpd.physics.precision import Precision
+from hyperpod_dpd.spec.value import record
 
 
 def chunk_bytes_per_rank(
@@ -23,7 +22,7 @@ def worst_case_in_flight_bytes(max_num_seqs: int, sequence_tokens: int, kv_bytes
     return max_num_seqs * sequence_tokens * kv_bytes_per_token
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PdBuffer:
     """A PD buffer of one rank in whole chunks. LMCache rounds down and says nothing."""
 

@@ -1,10 +1,10 @@
 """What fits into the memory of one GPU."""
 
 import math
-from dataclasses import dataclass
 
 from hyperpod_dpd.catalog.calibration import MEMORY, MemoryCalibration
 from hyperpod_dpd.catalog.instances import Gpu
+from hyperpod_dpd.spec.value import record
 
 GIB = 1024**3
 
@@ -38,7 +38,7 @@ def default_gpu_memory_utilization(
     return min(calibration.usual_utilization, math.floor(room * 100 + 1e-4) / 100)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MemoryFit:
     """Memory of one GPU, divided up."""
 

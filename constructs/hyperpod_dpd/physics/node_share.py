@@ -1,13 +1,13 @@
 """CPU and memory that a worker may ask of its node."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hyperpod_dpd.catalog.instances import InstanceType
 from hyperpod_dpd.catalog.node_reserve import NODE_RESERVE, NodeReserve
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeShare:
     """A worker's share of a node, below what the node can allocate."""
 

@@ -1,12 +1,11 @@
 """What the instance groups cost by list price."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.instances import instance_type
 from hyperpod_dpd.spec import Deployment, InstanceGroup
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupPrice:
     """Hourly list price of one instance group."""
 
@@ -24,7 +23,7 @@ class GroupPrice:
         return None if self.usd_per_instance_hour is None else self.count * self.usd_per_instance_hour
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ListPrice:
     """Hourly list price of all instance groups of a deployment."""
 

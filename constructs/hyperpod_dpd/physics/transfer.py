@@ -1,11 +1,10 @@
 """How long a KV cache is on the wire."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.calibration import TRANSFER, TransferCalibration
+from hyperpod_dpd.spec.value import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Band:
     """A figure with the range in which it may lie."""
 

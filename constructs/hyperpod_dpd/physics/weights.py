@@ -1,10 +1,9 @@
 """Parameters of a model and what one tensor-parallel rank holds of them."""
 
-from dataclasses import dataclass
-
 from hyperpod_dpd.catalog.models import ModelGeometry
 from hyperpod_dpd.physics.kv import kv_heads_per_rank
 from hyperpod_dpd.physics.precision import Precision, bytes_per_value
+from hyperpod_dpd.spec.value import record
 
 _FULL_PRECISION_BYTES = 2
 """Embeddings, the output head, norms, biases and expert routers stay in BF16 whatever the weights are."""
@@ -22,7 +21,7 @@ class UnshardableError(ValueError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Parameters:
     """Numbers of parameters by what happens to them in a step."""
 

@@ -1,12 +1,12 @@
 """Run every rule over a deployment or a template and settle the acknowledgements."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from hyperpod_dpd.rules.finding import Finding, Problem, Severity
 from hyperpod_dpd.rules.registry import DeploymentCheck, Rule, Subject, TemplateCheck, rules, rules_about
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.value import record
 
 UNKNOWN_ACKNOWLEDGEMENT = "DPD-ACK-001"
 UNUSED_ACKNOWLEDGEMENT = "DPD-ACK-002"
@@ -15,7 +15,7 @@ RETENTION_RULE = "DPD-DATA-003"
 VALUES_RULE = "DPD-SPEC-001"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """Everything that the rules found."""
 

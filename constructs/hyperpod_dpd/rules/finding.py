@@ -1,7 +1,8 @@
 """What a rule has to say: problem, finding, severity."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from hyperpod_dpd.spec.value import record
 
 
 class Severity(StrEnum):
@@ -14,7 +15,7 @@ class Severity(StrEnum):
     """Let through once somebody has acknowledged it, with a reason, in the deployment file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Problem:
     """One violation, with its numbers."""
 
@@ -37,7 +38,7 @@ class Problem:
     """The limit that it violates."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finding:
     """A problem together with the rule that found it and the place in the file."""
 

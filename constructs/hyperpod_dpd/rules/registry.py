@@ -7,7 +7,6 @@ use, so that importing the library costs nothing.
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.value import record
 
 DeploymentCheck = Callable[[Deployment], Iterable[Problem]]
 TemplateCheck = Callable[[Mapping[str, Any]], Iterable[Problem]]
@@ -39,7 +39,7 @@ class Subject(StrEnum):
     """Only the running system shows it; the rationale says what does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rule:
     """A checkable statement about a deployment."""
 

@@ -1,6 +1,5 @@
 """The edge where a YAML file becomes a `Deployment`."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +10,10 @@ from typing import Any
 import yaml
 import yaml.constructor
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from hyperpod_dpd.spec.deployment import Deployment
+from hyperpod_dpd.spec.value import record
 from hyperpod_dpd.spec.violation import adapter, violations
 
 MAX_FILE_BYTES = 1_000_000
@@ -26,7 +27,7 @@ _PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Mistake:
     """One thing in a file that cannot be read as a deployment."""
 
@@ -53,7 +54,7 @@ class UnreadableDeploymentError(ValueError):
         super().__init__("\n".join(str(mistake) for mistake in mistakes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DeploymentFile:
     """A deployment together with the lines it was read from."""
 
@@ -89,7 +90,7 @@ def load(path: str | Path) -> DeploymentFile:
     mistakes = list(document.mistakes)
     try:
         # through JSON, because strict reading of Python objects would refuse lists and enum values
-        deployment = adapter().validate_json(json.dumps(document.data), strict=True)
+        deployment = adapter().validate_json(to_json(document.data), strict=True)
     except ValidationError as error:
         mistakes += _refused(error, document, path)
     if mistakes:

@@ -9,8 +9,21 @@ _T = TypeVar("_T")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
+def record(cls: type[_T]) -> type[_T]:
+    """Make a frozen, slotted, keyword-only dataclass.
+
+    Comparison, hash and text are one function each for all records. `dataclass` would write and compile them anew for
+    every class, which took a tenth of a `dpd check`.
+    """
+    cls.__eq__ = _equal  # type: ignore[method-assign]
+    cls.__hash__ = _hash  # type: ignore[method-assign, assignment]
+    cls.__repr__ = _shown  # type: ignore[method-assign]
+    return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[_T]) -> type[_T]:
-    """Make a frozen, slotted, keyword-only dataclass that also knows how to be read from text.
+    """Make a record that also knows how to be read from text.
 
     Strict: `count: "2"` is not a number. Unknown keys are refused, because a misspelt key that is
     ignored is a setting that silently does not exist.
@@ -20,11 +33,7 @@ def value(cls: type[_T]) -> type[_T]:
         "strict": True,
         "revalidate_instances": "always",
     }
-    # One function for all classes instead of three that `dataclass` would compile for each: a tenth of a `dpd check`.
-    cls.__eq__ = _equal  # type: ignore[method-assign]
-    cls.__hash__ = _hash  # type: ignore[method-assign]
-    cls.__repr__ = _shown  # type: ignore[method-assign]
-    return dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)(cls)
+    return record(cls)
 
 
 def _values(value: Any) -> tuple[object, ...]:

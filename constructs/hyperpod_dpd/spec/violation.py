@@ -3,20 +3,21 @@
 import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from hyperpod_dpd.spec.deployment import Deployment
+from hyperpod_dpd.spec.value import record
 
 Location = Sequence[int | str]
 
 _SHOWN_CHARACTERS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Violation:
     """One value that its type refuses."""
 

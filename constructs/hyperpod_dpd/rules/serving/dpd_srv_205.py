@@ -1,7 +1,6 @@
 """DPD-SRV-205: vLLM knows every extra argument."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Final
 
 from hyperpod_dpd.catalog.engine_words import vllm_flags
@@ -10,6 +9,7 @@ from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.rules.serving.computed import COMPUTED_FLAG_VARIANTS, COMPUTED_FLAGS
 from hyperpod_dpd.rules.serving.subjects import engine_or_none, extra_flags
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.violation import close_to
 
 REMOVED_FLAGS: Final = {
     "--disable-log-requests": "remove it: requests are not logged unless `--enable-log-requests` asks for it",
@@ -36,10 +36,9 @@ def flags_are_known(deployment: Deployment) -> Iterator[Problem]:
         elif engine is None or known is None or flag in known:
             continue
         elif flag not in COMPUTED_FLAGS and flag not in COMPUTED_FLAG_VARIANTS:
-            near = get_close_matches(flag, known, n=1)
             yield Problem(
                 path=path,
                 says=f"vLLM {engine.vllm} has no flag `{flag}`",
                 given=f"`{given}`",
-                fix=f"did you mean `{near[0]}`?" if near else "remove it",
+                fix=close_to(flag, sorted(known)) or "remove it",
             )
