@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import aws_cdk as cdk
+from constructs import IConstruct
 
 Part = Literal["network", "cluster", "hyperpod"]
 
@@ -39,19 +40,25 @@ def acknowledge(stack: cdk.Stack, part: Part) -> None:
     Raises:
         LookupError: an entry names a construct that the stack does not have.
     """
+    by_path: dict[str, list[cdk.Acknowledgment]] = {}
     for entry in ACKNOWLEDGEMENTS:
-        if entry.part != part:
-            continue
-        node = stack.node
-        for name in entry.path.split("/"):
-            child = node.try_find_child(name)
-            if child is None:
-                raise LookupError(
-                    f"no construct `{entry.path}` in stack `{stack.stack_name}` for `{entry.finding}`"
-                )
-            node = child.node
-            found = child
-        cdk.Validations.of(found).acknowledge(cdk.Acknowledgment(id=entry.id(stack), reason=entry.reason))
+        if entry.part == part:
+            accepted = cdk.Acknowledgment(id=entry.id(stack), reason=entry.reason)
+            by_path.setdefault(entry.path, []).append(accepted)
+    for path, accepted_here in by_path.items():
+        cdk.Validations.of(_find(stack, path)).acknowledge(*accepted_here)
+
+
+def _find(stack: cdk.Stack, path: str) -> IConstruct:
+    found: IConstruct = stack
+    for name in path.split("/"):
+        child = found.node.try_find_child(name)
+        if child is None:
+            raise LookupError(
+                f"no construct `{path}` in stack `{stack.stack_name}`: its acknowledgement is out of date"
+            )
+        found = child
+    return found
 
 
 _UPLOAD = "Custom::CDKBucketDeployment8693BB64968944B69AAFB0CC9EB8756C"
