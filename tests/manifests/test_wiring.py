@@ -227,5 +227,6 @@ def test_an_fsx_volume_can_be_claimed_by_the_workers_only(name: str, profile: Pr
             "namespace": claim["metadata"]["namespace"],
             "name": claim["metadata"]["name"],
         }
-        assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadOnlyMany"]
+        assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadWriteMany"]
+        assert "ro" in volume["spec"]["mountOptions"], "the driver knows no ReadOnlyMany"
         assert claim["spec"]["resources"]["requests"]["storage"] == volume["spec"]["capacity"]["storage"]

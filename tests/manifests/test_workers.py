@@ -275,13 +275,17 @@ def test_weights_are_streamed_from_s3_by_the_engine() -> None:
     assert container["args"][2].startswith("s3://${dpd:MODEL_BUCKET}/models/llama-3.3-70b-instruct/")
     assert argument(container, "--load-format") == "runai_streamer"
     assert environment(container)["AWS_REGION"] == "us-east-1"
+    assert environment(container)["RUNAI_STREAMER_NO_BOTO3_SESSION"] == "0", "Pod Identity's credentials"
 
 
 def test_weights_are_copied_to_the_pods_own_disk_first() -> None:
     pod = worker("synced", "decode")["spec"]["template"]["spec"]
     (copy,), (container,) = pod["initContainers"], pod["containers"]
     assert copy["args"] == ["s3://weights/llama", "/model"]
-    assert copy["resources"] == container["resources"], "a pod asks for the larger of both"
+    assert set(copy["resources"]["requests"]) == {"cpu", "memory", "ephemeral-storage"}, "and no device"
+    for amount in copy["resources"]["limits"]:
+        assert copy["resources"]["limits"][amount] == container["resources"]["limits"][amount]
+    assert {mount["mountPath"] for mount in copy["volumeMounts"]} == {"/etc/dpd", "/model"}
     assert copy["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["args"][2] == "/model"
     volumes = {volume["name"]: volume for volume in pod["volumes"]}

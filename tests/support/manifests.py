@@ -98,13 +98,28 @@ def rendering(name: str, profile: Profile = Profile.SELF_MANAGED) -> Rendering:
     return render(deployments()[name], profile)
 
 
+BASELINES = (
+    *READY_SHORT,
+    "half-nodes",
+    "one-group",
+    "hugging-face",
+    "synced",
+    "fsx",
+    "lmcache-0.4.3",
+    "privileged",
+    "secrets",
+    "balanced",
+    "unscraped",
+    "given-images",
+)
+"""Names of the deployments whose baseline differs from another one's in kind: a hand-off's options do not show."""
+
 CASES = [
-    (name, profile)
-    for name in deployments()
-    for profile in Profile
-    if profile is not Profile.BASELINE_TUNED or name in READY_SHORT
+    *((name, Profile.SELF_MANAGED) for name in deployments()),
+    *((name, Profile.BASELINE) for name in BASELINES),
+    *((name, Profile.BASELINE_TUNED) for name in READY_SHORT),
 ]
-"""Every deployment in every profile; the tuned baseline differs in one argument, so only of the ready ones."""
+"""Every deployment in every profile that shows something of its own."""
 
 
 def find(objects: tuple[Manifest, ...], kind: str, name: str | None = None) -> Manifest:

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
-from hyperpod_dpd.serving.engine import ConfigFile
+from hyperpod_dpd.serving.engine import ConfigFile, Resources
 from hyperpod_dpd.serving.model_source import s3_uri
 from hyperpod_dpd.serving.names import CONFIG_DIRECTORY, MODEL_DIRECTORY
 from hyperpod_dpd.serving.objects import api_object
@@ -20,6 +20,9 @@ SYNC_SCRIPT: Final = "sync_model.py"
 MODEL_VOLUME: Final = "model"
 FSX_CLAIM: Final = "model"
 """PersistentVolumeClaim of the FSx file system, in the workers' namespace."""
+
+_ACCESS_MODES: Final = ["ReadWriteMany"]
+"""The FSx driver refuses `ReadOnlyMany` (aws-fsx-csi-driver, pkg/driver/controller.go); it is mounted read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,9 @@ def model_delivery(deployment: Deployment) -> ModelDelivery:
                 volumes=(Volume(name=MODEL_VOLUME, path=MODEL_DIRECTORY, source=empty_dir()),),
                 copies_first=True,
             )
+        case S3Source():
+            # boto3 certainly takes EKS Pod Identity's credentials; the streamer's own chain depends on its SDK
+            return ModelDelivery(environment=({"name": "RUNAI_STREAMER_NO_BOTO3_SESSION", "value": "0"},))
         case FsxSource():
             return ModelDelivery(volumes=(_claimed(FSX_CLAIM),))
         case VolumeSource(claim=claim):
@@ -54,22 +60,26 @@ def model_delivery(deployment: Deployment) -> ModelDelivery:
 
 
 def sync_container(
-    deployment: Deployment, *, image: str, volumes: tuple[Volume, ...], resources: dict[str, Any]
+    deployment: Deployment, *, image: str, volumes: tuple[Volume, ...], resources: Resources
 ) -> Container:
     """Return the init container that copies the weights to node-local storage.
 
-    It runs with no capability at all. Its `resources` are those of the worker: a pod asks for the larger of the
-    two, so that they cost nothing.
+    It has no capability, no device and no volume but the ones it needs. It may use the worker's CPU, memory and
+    disk: a pod asks for the larger of the two, so that they cost nothing.
     """
+    size = {
+        "memory": f"{resources.memory_gib}Gi",
+        "ephemeral-storage": f"{resources.ephemeral_storage_gib}Gi",
+    }
     return Container(
         name="model",
         image=image,
         command=("python3", f"{CONFIG_DIRECTORY}/{SYNC_SCRIPT}"),
         arguments=(s3_uri(deployment), MODEL_DIRECTORY),
         environment=({"name": "AWS_REGION", "value": deployment.region},),
-        resources=resources,
+        resources={"requests": {"cpu": resources.cpus, **size}, "limits": size},
         privilege=Privilege(root=True),
-        volumes=volumes,
+        volumes=tuple(volume for volume in volumes if volume.path in (CONFIG_DIRECTORY, MODEL_DIRECTORY)),
     )
 
 
@@ -97,7 +107,7 @@ class ModelVolume(Construct):
             name=volume,
             labels=labels,
             spec={
-                "accessModes": ["ReadOnlyMany"],
+                "accessModes": _ACCESS_MODES,
                 "capacity": {"storage": capacity},
                 "claimRef": {"namespace": namespace, "name": FSX_CLAIM},
                 "persistentVolumeReclaimPolicy": "Retain",
@@ -123,7 +133,7 @@ class ModelVolume(Construct):
             namespace=namespace,
             labels=labels,
             spec={
-                "accessModes": ["ReadOnlyMany"],
+                "accessModes": _ACCESS_MODES,
                 "resources": {"requests": {"storage": capacity}},
                 "storageClassName": "",
                 "volumeMode": "Filesystem",

@@ -40,7 +40,11 @@ SHUTDOWN_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """On which nodes workers run, and how many."""
+    """On which nodes workers run, and how many.
+
+    The group also says the zone: every group of a deployment is in one, because EFA does not leave it (DPD-NET-003).
+    A selector by zone would only repeat that.
+    """
 
     group: InstanceGroup
     replicas: int
@@ -291,7 +295,11 @@ class _Pod:
         image = worker_image(self._engine)
         resources = worker_resources(self._engine.resources)
         init_containers = (
-            (sync_container(self._deployment, image=image, volumes=self._volumes, resources=resources),)
+            (
+                sync_container(
+                    self._deployment, image=image, volumes=self._volumes, resources=self._engine.resources
+                ),
+            )
             if self._model.copies_first
             else ()
         )
