@@ -87,6 +87,8 @@ class Engine:
     """Decode steps so far."""
     _context: int = 0
     """Context of the decoding sequences, in tokens."""
+    _prompts: int = 0
+    """Prompt tokens of the sequences that are in but do not decode yet."""
 
     _started: float = math.nan
     """Start of the work in progress; NaN when idle."""
@@ -159,6 +161,7 @@ class Engine:
                 sequence.first_token_seconds = now
                 first.append(sequence)
             sequence.emitted_tokens += 1
+            self._prompts -= sequence.prompt_tokens
             if sequence.emitted_tokens >= sequence.output_tokens:
                 finished.append(sequence)
             else:
@@ -188,8 +191,11 @@ class Engine:
     def _start(self, now: float) -> float | None:
         self._make_room()
         batch = len(self._decoding)
-        chunks, extra_seconds = self._compose(self.limits.max_num_batched_tokens - batch)
         self.version += 1
+        chunks: list[tuple[Sequence, int]] = []
+        extra_seconds = 0.0
+        if self._prefilling is not None or self.waiting:
+            extra_seconds = self._compose(self.limits.max_num_batched_tokens - batch, chunks)
         if not chunks and not batch:
             self._started = self._ends = math.nan
             return None
@@ -197,11 +203,10 @@ class Engine:
         self._mixed = bool(chunks)
         seconds_per_token = self.times.seconds_per_cached_token
         if chunks:
-            tokens = sum(chunk for _, chunk in chunks)
-            pairs = sum(
-                chunk * (sequence.computed_tokens - chunk) + chunk * (chunk + 1) / 2
-                for sequence, chunk in chunks
-            )
+            tokens, pairs = 0, 0.0
+            for sequence, chunk in chunks:
+                tokens += chunk
+                pairs += chunk * (sequence.computed_tokens - chunk) + chunk * (chunk + 1) / 2
             sampled = batch + len(self._computed)
             seconds = self.times.mixed_seconds(tokens, pairs, batch, sampled)
             self._run = 1
@@ -220,7 +225,7 @@ class Engine:
         while self._finishing_ticks[0] not in self._finishing:
             heapq.heappop(self._finishing_ticks)
         run = self._finishing_ticks[0] - self._tick
-        room = self.limits.kv_tokens - self._held_tokens()
+        room = self.limits.kv_tokens - self._context - self._prompts
         run = min(run, max(1, room // batch))
         if self.waiting and self._admissible(self.waiting[0]):
             return 1
@@ -251,8 +256,7 @@ class Engine:
             begun -= 1
         return begun
 
-    def _compose(self, budget: int) -> tuple[list[tuple[Sequence, int]], float]:
-        chunks: list[tuple[Sequence, int]] = []
+    def _compose(self, budget: int, chunks: list[tuple[Sequence, int]]) -> float:
         extra_seconds = 0.0
         begun = self._prefilling
         if begun is not None:
@@ -264,10 +268,11 @@ class Engine:
                 break
             self.waiting.popleft()
             head.computed_tokens = head.cached_tokens
+            self._prompts += head.prompt_tokens
             taken = self._take(head, budget, chunks)
             budget -= taken
             extra_seconds += head.admission_seconds + taken * head.seconds_per_prefill_token
-        return chunks, extra_seconds
+        return extra_seconds
 
     def _take(self, sequence: Sequence, budget: int, chunks: list[tuple[Sequence, int]]) -> int:
         chunk = min(budget, sequence.prompt_tokens - sequence.computed_tokens)
@@ -287,18 +292,13 @@ class Engine:
         running = len(self._decoding) + (self._prefilling is not None) + len(self._computed)
         if running >= self.limits.max_num_seqs:
             return False
-        return (
-            self._held_tokens() + sequence.prompt_tokens + len(self._decoding) < self.limits.kv_tokens
-            or not running
-        )
-
-    def _held_tokens(self) -> int:
-        held = self._context + sum(sequence.prompt_tokens for sequence in self._computed)
-        return held + (self._prefilling.prompt_tokens if self._prefilling else 0)
+        held = self._context + self._prompts + len(self._decoding)
+        return held + sequence.prompt_tokens < self.limits.kv_tokens or not running
 
     def _make_room(self) -> None:
         """Preempt the latest sequence when the next token of the batch finds no room; it is computed again."""
-        while len(self._decoding) > 1 and self._held_tokens() + len(self._decoding) > self.limits.kv_tokens:
+        room = self.limits.kv_tokens - self._prompts
+        while len(self._decoding) > 1 and self._context + len(self._decoding) > room:
             sequence, _ = self._decoding.popitem()
             done = self._tick - sequence.joined_tick
             last = sequence.joined_tick + sequence.output_tokens - sequence.emitted_tokens

@@ -136,6 +136,18 @@ class OpenLoop:
 Workload = ClosedLoop | OpenLoop
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedLengths:
+    """Lengths drawn from a recorded trace, whenever its requests came."""
+
+    requests: tuple[TimedRequest, ...]
+
+    def draw(self, random_source: random.Random) -> Lengths:
+        """See `LengthSource`."""
+        request = random_source.choice(self.requests)
+        return Lengths(input_tokens=request.input_tokens, output_tokens=request.output_tokens)
+
+
 def poisson(requests_per_second: float, lengths: LengthSource, requests: int, seed: int = 0) -> OpenLoop:
     """Return `requests` Poisson arrivals.
 

@@ -1,0 +1,1 @@
+"""The plan on a terminal, as JSON, and as one HTML page."""

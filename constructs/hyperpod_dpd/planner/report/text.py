@@ -1,0 +1,63 @@
+"""The plan on a terminal."""
+
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from hyperpod_dpd.planner.plan import Plan
+from hyperpod_dpd.planner.report import tables
+from hyperpod_dpd.planner.report.tables import Table
+
+_LEAST_COLUMNS = 120
+"""Width of what is piped into a file: a table that wraps every number helps nobody."""
+
+
+def print_plan(plan: Plan, stream: TextIO) -> None:
+    """Write `plan` for people; colours only where `stream` is a terminal that wants them."""
+    console = Console(file=stream, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=stream, highlight=False, width=max(console.width, _LEAST_COLUMNS))
+    console.print(Text(tables.heading(plan), style="bold"))
+    if plan.verdict is not None:
+        console.print(Text(f"verdict: {plan.verdict.text}", style="bold"))
+    console.print()
+    _print_table(console, tables.fit_table(plan))
+    if not plan.fits:
+        console.print(Text(tables.fit_text(plan), style="red"))
+    _print_lines(console, "Transfer", tables.transfer_lines(plan))
+    if plan.traffic is not None:
+        _print_table(console, tables.traffic_table(plan))
+        _print_table(console, tables.capacity_table(plan))
+        _print_lines(console, "Shape", tables.recommendation_lines(plan))
+        _print_lines(console, "Routing", tables.threshold_lines(plan))
+    _print_lines(console, "Cost", (str(plan.burn),))
+    for warning in plan.warnings:
+        console.print(Text.assemble(("warning: ", "yellow"), warning))
+
+
+def _print_table(console: Console, table: Table) -> None:
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for position, header in enumerate(table.headers):
+        shown.add_column(
+            header,
+            justify="left" if position == 0 else "right",
+            overflow="fold",
+            no_wrap=position > 0,
+            min_width=None if position else 12,
+        )
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    if table.note:
+        console.print(Text(table.note, style="dim"))
+    console.print()
+
+
+def _print_lines(console: Console, title: str, lines: tuple[str, ...]) -> None:
+    console.print(Text(title, style="bold"))
+    for line in lines:
+        console.print(Text(f"  {line}"))
+    console.print()
