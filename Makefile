@@ -94,7 +94,7 @@ format: $(VENV)/.dev ## format the code
 
 .PHONY: bench
 bench: $(VENV)/.dev node_modules/.package-lock.json ## measure, as ratios against a floor in one run
-	$(BIN)/python tools/bench.py
+	$(BIN)/python -m tools.bench
 
 .PHONY: lock
 lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requirement files
@@ -104,6 +104,12 @@ lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requireme
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements-dev.txt
 	for version in 0.4.3 0.5.3; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-deps requirements/engines/lmcache-$$version.in -o requirements/engines/lmcache-$$version.txt; done
 	for version in 0.19.0 0.25.1; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override requirements/engines/vllm-$$version-override.in --no-emit-package torchaudio --no-emit-package torchcodec --no-emit-package torchvision requirements/engines/vllm-$$version.in -o requirements/engines/vllm-$$version.txt; done
+
+# The platform of the workers' image decides its wheels; `--only-binary` because nothing is compiled in the image.
+.PHONY: lock-images
+lock-images: $(VENV)/.bootstrap ## compile images/*/requirements.in into hash-pinned requirement files
+	for image in worker jobs; do $(UV) pip compile --quiet --python-version 3.12 --python-platform x86_64-manylinux_2_35 --only-binary :all: --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override images/worker/override.in images/$$image/requirements.in -o images/$$image/requirements.txt; done
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links images/router/requirements.in -o images/router/requirements.txt
 
 .PHONY: clean
 clean: ## remove what the targets above made, the environment included

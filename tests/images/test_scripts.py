@@ -1,0 +1,253 @@
+"""The build's scripts, with stand-ins for `docker`, `aws`, `curl` and `gpg` that write down what they were asked."""
+
+import os
+import subprocess
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.deployments import ROOT
+
+DIGEST = "sha256:" + "a" * 64
+OTHER = "sha256:" + "b" * 64
+REPOSITORY = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd/router"
+REGISTRY = REPOSITORY.partition("/")[0]
+
+DOCKER = 'if [ "$1" = login ]; then cat >/dev/null; fi'
+"""A `docker` that reads the password and does nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a script did."""
+
+    code: int
+    out: str
+    errors: str
+    calls: list[str]
+
+
+class Bench:
+    """A folder of stand-ins in front of the real tools."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        self.log = folder / "calls"
+        self.log.touch()
+
+    def stand_in(self, name: str, body: str = "") -> None:
+        script = self.bin / name
+        script.write_text(
+            f'#!/bin/bash\necho "{name} $*" >>"{self.log}"\n{textwrap.dedent(body)}', encoding="utf-8"
+        )
+        script.chmod(0o755)
+
+    def run(self, *command: str | Path, **variables: str) -> Ran:
+        finished = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={"PATH": f"{self.bin}:{os.environ['PATH']}", "TMPDIR": str(self.folder), **variables},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        return Ran(
+            code=finished.returncode,
+            out=finished.stdout,
+            errors=finished.stderr,
+            calls=self.log.read_text(encoding="utf-8").splitlines(),
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def registry(bench: Bench, *, holds_image: bool) -> None:
+    """A registry that holds the image, or gets it by the build."""
+    built = bench.folder / "built"
+    if holds_image:
+        built.touch()
+    bench.stand_in(
+        "aws",
+        f"""
+        case "$2" in
+        get-login-password) echo secret ;;
+        describe-images) [ -e "{built}" ] && echo {DIGEST} || {{ echo ImageNotFoundException >&2; exit 254; }} ;;
+        esac
+        """,
+    )
+    bench.stand_in(
+        "docker",
+        f"""
+        case "$1" in
+        login) [ "$(cat)" = secret ] ;;
+        buildx) touch "{built}"; echo building ;;
+        esac
+        """,
+    )
+
+
+def build(bench: Bench, **variables: str) -> Ran:
+    given = {"IMAGE": "router", "REPOSITORY": REPOSITORY, "TAG": "0123abcd", **variables}
+    return bench.run("images/build.sh", **given)
+
+
+def test_an_image_is_built_for_the_nodes_platform_and_its_digest_is_the_only_answer(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    ran = build(bench)
+    assert (ran.code, ran.out) == (0, f"{DIGEST}\n"), ran.errors
+    (built,) = [call for call in ran.calls if call.startswith("docker buildx build")]
+    assert built == (
+        "docker buildx build --platform linux/amd64 --provenance=false --file images/router/Dockerfile "
+        f"--tag {REPOSITORY}:0123abcd --push ."
+    )
+    assert f"docker login --username AWS --password-stdin {REGISTRY}" in ran.calls
+    assert "--repository-name dpd/router --image-ids imageTag=0123abcd" in ran.calls[0]
+
+
+def test_an_image_that_exists_is_not_built_again(bench: Bench) -> None:
+    registry(bench, holds_image=True)
+    ran = build(bench)
+    assert (ran.code, ran.out) == (0, f"{DIGEST}\n")
+    assert not [call for call in ran.calls if call.startswith("docker")]
+
+
+@pytest.mark.parametrize(("image", "argument"), [("router", "PYTHON_IMAGE"), ("worker", "CUDA_IMAGE")])
+def test_a_mirrored_base_replaces_the_dockerfiles_own(bench: Bench, image: str, argument: str) -> None:
+    registry(bench, holds_image=False)
+    ran = build(bench, IMAGE=image, BASE_IMAGE=f"{REGISTRY}/mirror/base@{OTHER}")
+    assert ran.code == 0
+    assert f"--build-arg {argument}={REGISTRY}/mirror/base@{OTHER}" in " ".join(ran.calls)
+
+
+def test_a_base_without_a_digest_is_refused(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    ran = build(bench, BASE_IMAGE="python:3.12")
+    assert ran.code == 1
+    assert "not an image by digest" in ran.errors
+    assert not [call for call in ran.calls if "build" in call]
+
+
+def test_an_unknown_image_is_refused(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    ran = build(bench, IMAGE="rooter")
+    assert ran.code == 1
+    assert "set IMAGE to worker, router or jobs" in ran.errors
+
+
+def test_a_failed_build_gives_no_digest(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    bench.stand_in("docker", f'{DOCKER}; [ "$1" = login ]')
+    ran = build(bench)
+    assert ran.code != 0
+    assert ran.out == ""
+
+
+def test_public_images_are_copied_with_their_digest(bench: Bench) -> None:
+    bench.stand_in(
+        "aws", 'case "$2" in get-login-password) echo secret ;; create-repository) ;; *) exit 254 ;; esac'
+    )
+    bench.stand_in("docker", DOCKER)
+    image = f"public.ecr.aws/docker/library/python:3.12-slim-bookworm@{OTHER}"
+    ran = bench.run("images/mirror.sh", MIRROR_REGISTRY=REGISTRY, MIRROR_IMAGES=image)
+    assert ran.out == f"{image} {REGISTRY}/mirror/docker/library/python@{OTHER}\n", ran.errors
+    tag = OTHER.removeprefix("sha256:")
+    assert (
+        f"docker buildx imagetools create --tag {REGISTRY}/mirror/docker/library/python:{tag} {image}"
+        in ran.calls
+    )
+    (created,) = [call for call in ran.calls if "create-repository" in call]
+    assert "--image-tag-mutability IMMUTABLE" in created
+
+
+def test_a_copy_that_exists_is_not_made_again(bench: Bench) -> None:
+    bench.stand_in("aws", 'case "$2" in get-login-password) echo secret ;; esac')
+    bench.stand_in("docker", DOCKER)
+    ran = bench.run(
+        "images/mirror.sh", MIRROR_REGISTRY=REGISTRY, MIRROR_IMAGES=f"nvcr.io/nvidia/cuda@{OTHER}"
+    )
+    assert ran.code == 0
+    assert not [call for call in ran.calls if "imagetools" in call or "create-repository" in call]
+
+
+@pytest.mark.parametrize("image", ["nvcr.io/nvidia/cuda:13.0.2", f"python@{OTHER}"])
+def test_an_image_without_registry_or_digest_is_not_mirrored(bench: Bench, image: str) -> None:
+    bench.stand_in("aws", "echo secret")
+    bench.stand_in("docker", DOCKER)
+    ran = bench.run("images/mirror.sh", MIRROR_REGISTRY=REGISTRY, MIRROR_IMAGES=image)
+    assert ran.code == 1
+    assert image in ran.errors
+
+
+def test_the_build_specification_hands_the_digest_out(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    specification = yaml.safe_load((ROOT / "images/buildspec.yml").read_text(encoding="utf-8"))
+    assert str(specification["version"]) == "0.2"
+    assert specification["env"]["exported-variables"] == ["IMAGE_URI"]
+    script = bench.folder / "commands.sh"
+    script.write_text("\n".join(["set -e", *specification["phases"]["build"]["commands"]]), encoding="utf-8")
+    ran = bench.run(
+        specification["env"]["shell"],
+        script,
+        IMAGE="router",
+        REPOSITORY=REPOSITORY,
+        TAG="1",
+        MIRROR_IMAGES="",
+    )
+    assert ran.code == 0, ran.errors
+    assert ran.out.splitlines()[-1] == f"{REPOSITORY}@{DIGEST}"
+
+
+def efa(bench: Bench, *, signed_by: str) -> Ran:
+    """Run the installer's script with an archive that says when its installer was run."""
+    archive = bench.folder / "archive"
+    (archive / "aws-efa-installer").mkdir(parents=True)
+    installer = archive / "aws-efa-installer/efa_installer.sh"
+    installer.write_text(f'#!/bin/bash\necho "efa_installer.sh $*" >>"{bench.log}"\n', encoding="utf-8")
+    installer.chmod(0o755)
+    tarball = bench.folder / "tarball"
+    subprocess.run(["tar", "-czf", tarball, "-C", archive, "aws-efa-installer"], check=True)
+    bench.stand_in("curl", f'for last; do :; done; cp "{tarball}" "${{last##*/}}"')
+    bench.stand_in(
+        "gpg",
+        f"""
+        case "$*" in
+        *--verify*) [ -z "{signed_by}" ] && exit 1; echo "[GNUPG:] VALIDSIG FFFF 2026 0 4 0 1 10 00 {signed_by}" ;;
+        esac
+        """,
+    )
+    bench.stand_in("apt-get")
+    bench.stand_in("ldconfig")
+    bench.stand_in("rm")
+    return bench.run(
+        ROOT / "images/worker/install-efa.sh",
+        EFA_INSTALLER_VERSION="1.47.0",
+        EFA_INSTALLER_BASE="https://efa.example",
+    )
+
+
+def test_the_efa_installer_runs_when_awss_key_has_signed_it(bench: Bench) -> None:
+    ran = efa(bench, signed_by="4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC")
+    assert ran.code == 0, ran.errors
+    assert "efa_installer.sh --yes --skip-kmod --skip-limit-conf --no-verify" in ran.calls
+    fetched = [call.split("/")[-1] for call in ran.calls if call.startswith("curl")]
+    assert fetched == [
+        "aws-efa-installer-1.47.0.tar.gz",
+        "aws-efa-installer-1.47.0.tar.gz.sig",
+        "aws-efa-installer.key",
+    ]
+
+
+@pytest.mark.parametrize("signed_by", ["", "0" * 40])
+def test_the_efa_installer_of_anybody_else_never_runs(bench: Bench, signed_by: str) -> None:
+    ran = efa(bench, signed_by=signed_by)
+    assert ran.code == 1
+    assert not [call for call in ran.calls if call.startswith("efa_installer")]
