@@ -274,20 +274,17 @@ def _message_obstacle(message: Any, *, any_content: bool) -> Reason | None:
     return None if texts else Reason.MULTIMODAL
 
 
-def _field_obstacle(name: str, value: Any) -> Reason | None:
-    """Return what a field stands for, unless its value changes nothing."""
+def _neutral(name: str, value: Any) -> bool:
     if value is None or value in _NEUTRAL.get(name, ()):
-        return None
-    if name == "logprobs" and value is False:
-        return None
-    return _OBSTACLES.get(name)
+        return True
+    return name == "logprobs" and value is False
 
 
 def _unchanged_obstacle(body: Json, never: frozenset[Reason]) -> Reason | None:
     if not _salt_valid(body.get("cache_salt")):
         return Reason.INVALID_FIELD
     for name, value in body.items():
-        reason = _field_obstacle(name, value)
+        reason = None if _neutral(name, value) else _OBSTACLES.get(name)
         if reason in never:
             return reason
         if name in _RENDERED_BY_VALUE and value is not None and Reason.CHAT_RENDERING in never:
@@ -307,10 +304,8 @@ def _continuation_obstacle(generation: Generation, routing: Routing) -> Reason |
 
 
 def _foreign_field(name: str, value: Any) -> Reason | None:
-    reason = _field_obstacle(name, value)
-    if reason is None and value is not None and name not in _NEUTRAL and name not in _OBSTACLES:
-        return Reason.UNKNOWN_FIELD
-    return reason
+    """Return why a field that the router does not copy stands in the way, unless it changes nothing."""
+    return None if _neutral(name, value) else _OBSTACLES.get(name, Reason.UNKNOWN_FIELD)
 
 
 def _handled_fields_valid(generation: Generation) -> bool:

@@ -1,0 +1,127 @@
+import asyncio
+import io
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from dpd_router import logs
+from dpd_router.admission import Admission, ApiKeys
+from dpd_router.config import AdmissionPolicy
+from dpd_router.errors import ClientError
+from dpd_router.metrics import Metrics
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text("# keys of the team\n\nfirst\n  second  \n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [
+        ("Bearer first", True),
+        ("bearer second", True),
+        ("Bearer  first ", True),
+        ("Bearer third", False),
+        ("Bearer # keys of the team", False),
+        ("Bearer ", False),
+        ("Basic first", False),
+        ("first", False),
+        ("", False),
+        (None, False),
+        ("Bearer f\udcffirst", False),
+    ],
+)
+def test_keys(file: Path, header: str | None, accepted: bool) -> None:
+    assert ApiKeys(file, Metrics()).accepts(header) == accepted
+
+
+def test_changed_file_is_read_again_and_a_bad_one_is_not(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = Metrics()
+    keys = ApiKeys(file, metrics)
+    keys.reload()
+    replacement = file.with_name("new")
+    replacement.write_text("third\n")
+    replacement.replace(file)
+    keys.reload()
+    assert keys.accepts("Bearer third")
+    assert not keys.accepts("Bearer first")
+    file.write_text("\n")
+    keys.reload()
+    file.unlink()
+    keys.reload()
+    assert keys.accepts("Bearer third")
+    assert metrics.registry.get_sample_value("dpd_router_key_reloads_total", {"result": "failed"}) == 2
+    assert metrics.registry.get_sample_value("dpd_router_key_reloads_total", {"result": "ok"}) == 2
+
+
+def test_file_without_a_key_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("# nothing\n")
+    with pytest.raises(ValueError, match="has no key"):
+        ApiKeys(path, Metrics())
+
+
+def test_requests_above_the_limit_are_429() -> None:
+    admission = Admission(AdmissionPolicy(max_requests=1, retry_after_seconds=3), Metrics(), None)
+    admission.authenticate(None)
+    with admission.request():
+        with pytest.raises(ClientError) as caught, admission.request():
+            pass
+        assert (caught.value.status, caught.value.retry_after_seconds) == (429, 3)
+    with admission.request():
+        assert admission.requests == 1
+
+
+def test_bytes_above_the_limit_are_429() -> None:
+    admission = Admission(AdmissionPolicy(max_queued_bytes=10), Metrics(), None)
+    admission.take(8)
+    with pytest.raises(ClientError) as caught:
+        admission.take(3)
+    assert (caught.value.status, caught.value.code) == (429, "too_many_bytes")
+    admission.give_back(8)
+    admission.take(10)
+
+
+async def test_idle_and_closing() -> None:
+    admission = Admission(AdmissionPolicy(), Metrics(), None)
+    await admission.idle()
+    with admission.request():
+        waiting = asyncio.create_task(admission.idle())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+    admission.closing = True
+    with pytest.raises(ClientError) as caught, admission.request():
+        pass
+    assert caught.value.status == 503
+
+
+def test_log_lines_are_json_with_the_request_s_id() -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        logs.configure("info", stream)
+        token = logs.REQUEST_ID.set("abc")
+        log = logging.getLogger("x")
+        log.info("hello", extra={"fields": {"a": 1}})
+        log.debug("not shown")
+        logs.REQUEST_ID.reset(token)
+        try:
+            int("broken")
+        except ValueError:
+            log.exception("failed")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    first, second = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (first["message"], first["request_id"], first["a"], first["level"]) == ("hello", "abc", 1, "info")
+    assert "request_id" not in second
+    assert "ValueError: invalid literal" in second["exception"]

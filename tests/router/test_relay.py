@@ -1,0 +1,279 @@
+"""The raw relay: framing, broken workers, stale connections, back-pressure."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpd_router import sse
+from dpd_router.pool import Role, Worker
+from dpd_router.relay import IDLE_SECONDS, Framing, Head, RelayPool, request_head
+from dpd_router.upstream import UpstreamError
+
+CHUNKED_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+
+
+def cut(data: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *sorted(position % (len(data) + 1) for position in cuts), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(edges) if start < end]
+
+
+@given(
+    pieces=st.lists(st.binary(min_size=1, max_size=40), max_size=6),
+    cuts=st.lists(st.integers(0, 10_000), max_size=8),
+    trailer=st.booleans(),
+)
+def test_end_of_a_chunked_body_is_found_however_it_is_cut(
+    pieces: list[bytes], cuts: list[int], trailer: bool
+) -> None:
+    frames = [b"%x;extension=1\r\n%s\r\n" % (len(piece), piece) for piece in pieces]
+    body = b"".join(frames) + b"0\r\n" + (b"checksum: 1\r\n" if trailer else b"") + b"\r\n"
+    framing = Framing(None)
+    for piece in cut(body, cuts):
+        assert not framing.ended
+        assert framing.feed(piece) == len(piece)
+    assert framing.ended
+
+
+def test_bytes_after_the_end_do_not_belong_to_the_body() -> None:
+    framing = Framing(None)
+    assert framing.feed(b"1\r\na\r\n0\r\n\r\nHTTP/1.1") == 11
+    framing = Framing(3)
+    assert (framing.feed(b"ab"), framing.ended) == (2, False)
+    assert (framing.feed(b"cd"), framing.ended) == (1, True)
+    assert Framing(0).ended
+
+
+@pytest.mark.parametrize("body", [b"x\r\n", b"-1\r\n", b"\r\n", b"+5\r\n", b"1" * 2000])
+def test_what_is_no_chunk_size_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamError, match="malformed"):
+        Framing(None).feed(body)
+
+
+def test_head_drops_what_belongs_to_one_connection() -> None:
+    raw = (
+        CHUNKED_HEAD.removesuffix(b"\r\n\r\n")
+        + b"\r\nConnection: close\r\nDate: now\r\nServer: uvicorn\r\nX-A: b"
+    )
+    head = Head(raw)
+    assert (head.status, head.content_type, head.will_close, head.content_length) == (
+        200,
+        b"text/event-stream",
+        True,
+        None,
+    )
+    assert head.for_client(close=False) == (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nX-A: b\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    assert b"\r\nConnection: close\r\n\r\n" in head.for_client(close=True)
+    assert b"Content-Length: 7" in Head(b"HTTP/1.1 200 OK\r\nContent-Length: 7").for_client(close=False)
+    assert Head(b"HTTP/1.1 204 \r\nContent-Length: 0").content_type == b""
+
+
+@pytest.mark.parametrize(
+    "raw", [b"HTTP/1.0 200 OK\r\ncontent-length: 1", b"HTTP/1.1 2x0 OK", b"HTTP/1.1 200 OK", b"x"]
+)
+def test_heads_without_an_announced_end_are_malformed(raw: bytes) -> None:
+    with pytest.raises(UpstreamError, match="malformed"):
+        Head(raw)
+
+
+def test_request_head() -> None:
+    worker = Worker(role=Role.DECODE, url="http://10.0.0.1:8000")
+    assert request_head(worker, "/v1/x", {"A": "b", "C": "d"}, 3) == (
+        b"POST /v1/x HTTP/1.1\r\nHost: 10.0.0.1:8000\r\nContent-Length: 3\r\nA: b\r\nC: d\r\n\r\n"
+    )
+
+
+# connections
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """A worker that does what a test says with each connection."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self.connections = 0
+
+    async def __aenter__(self) -> Self:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connections += 1
+            try:
+                await self._handler(reader, writer)
+            finally:
+                writer.close()
+
+        self._server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.worker = Worker(role=Role.DECODE, url=f"http://127.0.0.1:{port}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+
+@pytest.fixture
+async def relays() -> AsyncIterator[RelayPool]:
+    pool = RelayPool(1.0)
+    yield pool
+    pool.stop()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def send(relays: RelayPool, worker: Worker, **options: Any) -> bytes:
+    got = bytearray()
+    exchange = await relays.send(
+        worker, "/", {}, b"body", on_data=got.extend, idle_timeout_seconds=options.get("idle", 5.0)
+    )
+    await exchange.done
+    return bytes(got)
+
+
+async def read_request(reader: asyncio.StreamReader) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(4)
+
+
+async def test_connection_is_used_again(relays: RelayPool) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    async with Server(handler) as server:
+        assert [await send(relays, server.worker) for _ in range(3)] == [b"ok"] * 3
+        assert server.connections == 1
+
+
+async def test_stale_connection_is_replaced(relays: RelayPool) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        # the second request of a connection meets a close, as with a keep-alive that has just run out
+        await reader.readuntil(b"\r\n\r\n")
+
+    async with Server(handler) as server:
+        assert await send(relays, server.worker) == b"ok"
+        assert await send(relays, server.worker) == b"ok"
+        assert server.connections == 2
+
+
+async def test_idle_connection_is_not_kept_beyond_the_worker_s_keep_alive(relays: RelayPool) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    async with Server(handler) as server:
+        await send(relays, server.worker)
+        (connection,) = relays._idle[server.worker.key]
+        connection.idle_since -= IDLE_SECONDS + 1
+        await send(relays, server.worker)
+        assert server.connections == 2
+
+
+async def test_close_after_the_answer_is_respected(relays: RelayPool) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+
+    async with Server(handler) as server:
+        await send(relays, server.worker)
+        await send(relays, server.worker)
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"", "broken"),
+        (b"HTTP/1.1 200 OK\r\n", "broken"),
+        (CHUNKED_HEAD, "broken"),
+        (CHUNKED_HEAD + b"5\r\nab", "broken"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nmore than that", "malformed"),
+        (b"SSH-2.0\r\n\r\n", "malformed"),
+        (b"x" * 100_000, "malformed"),
+    ],
+)
+async def test_broken_answers(relays: RelayPool, answer: bytes, kind: str) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(answer)
+
+    async with Server(handler) as server:
+        with pytest.raises(UpstreamError, match=kind):
+            await send(relays, server.worker)
+
+
+async def test_silence_is_a_timeout(relays: RelayPool) -> None:
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED_HEAD + b"1\r\na\r\n")
+        await reader.read()
+
+    async with Server(handler) as server:
+        with pytest.raises(UpstreamError, match="timeout"):
+            await send(relays, server.worker, idle=0.1)
+
+
+async def test_nobody_listening_is_refused(relays: RelayPool, unused_tcp_port: int) -> None:
+    with pytest.raises(UpstreamError, match="refused") as caught:
+        await send(relays, Worker(role=Role.DECODE, url=f"http://127.0.0.1:{unused_tcp_port}"))
+    assert caught.value.unsent
+
+
+async def test_leaving_closes_the_connection(relays: RelayPool) -> None:
+    closed = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED_HEAD + b"1\r\na\r\n")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        closed.set()
+
+    async with Server(handler) as server:
+        exchange = await relays.send(
+            server.worker, "/", {}, b"body", on_data=lambda _: None, idle_timeout_seconds=5
+        )
+        exchange.leave()
+        async with asyncio.timeout(5):
+            await closed.wait()
+
+
+# events
+
+
+@given(
+    events=st.lists(st.text(alphabet="ab {}", max_size=12), max_size=6),
+    cuts=st.lists(st.integers(0, 999), max_size=8),
+)
+def test_events_are_found_however_they_are_cut(events: list[str], cuts: list[int]) -> None:
+    for newline in ("\n", "\r\n"):
+        data = "".join(f": ping{newline}data: {event}{newline}{newline}" for event in events).encode()
+        splitter = sse.EventSplitter()
+        found = [event for piece in cut(data, cuts) for event in splitter.feed(piece)]
+        assert found == [event.encode() for event in events]
+        assert splitter.rest == b""
+
+
+def test_events_without_data_are_not_events() -> None:
+    assert list(sse.EventSplitter().feed(b": ping\n\nevent: x\n\ndata: a\ndata:b\n\n")) == [b"a\nb"]
+
+
+def test_event_without_an_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
+    with pytest.raises(UpstreamError, match="malformed"):
+        list(sse.EventSplitter().feed(b"data: " + b"x" * 200))
