@@ -8,6 +8,7 @@ import sys
 
 GENERATORS: tuple[tuple[str, ...], ...] = (
     # (what is generated, command that rewrites it)
+    ("docs/reference/rules.md", sys.executable, "-m", "tools.docs_rules"),
 )
 
 
@@ -23,7 +24,9 @@ def main() -> int:
         ["git", "status", "--porcelain", "--", *paths], check=True, capture_output=True, text=True
     ).stdout
     if changed:
-        print(f"error: generated files differ from what the code says:\n{changed}help: commit what this run wrote")
+        print(
+            f"error: generated files differ from what the code says:\n{changed}help: commit what this run wrote"
+        )
         return 1
     return 0
 

@@ -34,7 +34,7 @@ exit codes:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code."""
-    # Starting makes many objects and no garbage: the collector would only look for some.
+    # Starting makes many objects and hardly any garbage, and the collector would look for it a hundred times.
     gc.disable()
     # Pydantic would search every installed distribution for plugins; none of them has a say in what a deployment is.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -71,11 +71,13 @@ def _dispatch(arguments: Sequence[str]) -> Exit:
             formatter_class=RawDescriptionHelpFormatter,
         )
         command.add_arguments(below)
-        below.set_defaults(run=command.run)
+        below.set_defaults(run=command.run, short=command.short)
     if not arguments:
         parser.print_help(sys.stderr)
         return Exit.UNREADABLE
     parsed = parser.parse_args(arguments)
+    if not parsed.short:
+        gc.enable()
     return Exit(parsed.run(parsed))
 
 

@@ -38,6 +38,7 @@ to standard output. A warning counts until the file acknowledges it by rule id w
 example: dpd check deployments/llama-3.3-70b-p5.yaml""",
     add_arguments=_add_arguments,
     run=_run,
+    short=True,
 )
 
 

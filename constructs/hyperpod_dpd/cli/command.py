@@ -19,3 +19,6 @@ class Command:
 
     run: Callable[[Namespace], Exit]
     """Do it and say how it went."""
+
+    short: bool = False
+    """Whether it is over before garbage matters; then the collector stays off."""
