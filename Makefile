@@ -67,7 +67,6 @@ render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment 
 
 # -- checks -------------------------------------------------------------------------------------------------------
 
-export CDK_VALIDATION = false
 PYTEST = $(BIN)/python -m pytest
 
 .PHONY: test

@@ -29,7 +29,11 @@ def main() -> Exit:
     if report.errors:
         print(*(locate(finding, file) for finding in report.errors), sep="\n", file=sys.stderr)
         return Exit.FINDINGS
-    stacks = build(app, file.deployment)
+    try:
+        stacks = build(app, file.deployment)
+    except ValueError as error:
+        print(f"{file.path}: error: {error}", file=sys.stderr)
+        return Exit.FINDINGS
     for finding in report.warnings:
         located = str(locate(finding, file))
         cdk.Annotations.of(stacks.network).add_warning_v2(f"hyperpod-dpd:{finding.rule}", located)
