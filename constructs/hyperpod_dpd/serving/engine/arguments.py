@@ -69,7 +69,8 @@ def _common(deployment: Deployment, facts: ServingFacts) -> tuple[str, ...]:
         _KV_CACHE_DTYPE[model.kv_cache],
         *(("--block-size", str(block_size)) if block_size is not None else ()),
         *(("--trust-remote-code",) if model.trust_remote_code else ()),
-        *(("--otlp-traces-endpoint", tracing) if tracing is not None else ()),
+        # over HTTP, like the router's: one endpoint takes both
+        *(("--otlp-traces-endpoint", f"{tracing.rstrip('/')}/v1/traces") if tracing is not None else ()),
         # without it SIGTERM aborts what is being generated
         "--shutdown-timeout",
         str(serving.longest_generation_seconds),

@@ -25,7 +25,7 @@ The longest prefill takes seconds, and the wait inside the step has no limit of 
 
 def environment(deployment: Deployment, facts: ServingFacts, role: Role) -> tuple[EnvironmentVariable, ...]:
     """Return the environment of a worker of `role`."""
-    variables = _literals(_process(deployment))
+    variables = _literals(_process(deployment, role))
     if role is not Role.COLOCATED:
         variables += _literals(_hand_off(deployment, facts, role))
         if deployment.serving.transfer.type == "nixl":
@@ -41,7 +41,7 @@ def _literals(pairs: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> list[
     return [EnvironmentVariable(name=name, value=value) for name, value in pairs]
 
 
-def _process(deployment: Deployment) -> Iterator[tuple[str, str]]:
+def _process(deployment: Deployment, role: Role) -> Iterator[tuple[str, str]]:
     yield "HOME", CACHE_DIRECTORY
     # nobody's prompt statistics leave the account, and a closed network does not wait for them
     yield "VLLM_NO_USAGE_STATS", "1"
@@ -50,6 +50,10 @@ def _process(deployment: Deployment) -> Iterator[tuple[str, str]]:
     yield "PYTHONHASHSEED", str(deployment.serving.transfer.hash_seed)
     # the interface of EKS Pod Identity leads nowhere else
     yield "NCCL_SOCKET_IFNAME", "^lo,docker,pod-id-link0"
+    if deployment.routing.tracing_endpoint is not None:
+        # vLLM's own default is gRPC
+        yield "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"
+        yield "OTEL_SERVICE_NAME", f"vllm-{role.value}"
     source = deployment.model.source
     if isinstance(source, S3Source):
         yield "AWS_REGION", deployment.region

@@ -274,3 +274,12 @@ def test_a_variable_is_a_value_or_a_field() -> None:
     for arguments in ({}, {"value": "1", "field_path": "status.podIP"}):
         with pytest.raises(ValueError, match="either a value or a field path"):
             EnvironmentVariable(name="X", **arguments)
+
+
+def test_traces_go_where_the_routers_go() -> None:
+    for configuration in every(variations()["traced"]):
+        arguments = configuration.arguments
+        assert arguments[arguments.index("--otlp-traces-endpoint") + 1] == "http://collector:4317/v1/traces"
+        variables = {entry.name: entry.value for entry in configuration.environment}
+        assert variables["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
+        assert variables["OTEL_SERVICE_NAME"] == f"vllm-{configuration.role.value}"
