@@ -1,13 +1,16 @@
 """Whatever one object names, another one has: labels, ports, ConfigMaps, Secrets, accounts, claims, hosts."""
 
+import json
 import re
 from typing import Any
 
 import pytest
 import yaml
 
+from hyperpod_dpd.serving.bindings import bind, read_values
 from hyperpod_dpd.serving.profile import Profile
 from tests.support.manifests import (
+    BOUND,
     CASES,
     Manifest,
     containers,
@@ -178,9 +181,18 @@ def test_names_are_names(name: str, profile: Profile) -> None:
     for entry in rendering(name, profile).objects:
         metadata = entry["metadata"]
         assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", metadata["name"])
-        for label, value in metadata["labels"].items():
-            assert re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,62}", label)
-            assert re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?", value), value
+    # labels are names only once they are bound
+    bound = json.loads(bind(json.dumps(rendering(name, profile).objects), read_values(BOUND)))
+    labels = [
+        node["labels"]
+        for entry in bound
+        for _, node in walk(entry)
+        if isinstance(node, dict) and "labels" in node
+    ]
+    assert len(labels) > len(bound)
+    for label, value in (pair for each in labels for pair in each.items()):
+        assert re.fullmatch(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,62}", label)
+        assert re.fullmatch(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?", value), value
 
 
 def test_the_router_finds_the_services_and_ports_that_its_arguments_name(name: str, profile: Profile) -> None:

@@ -3,7 +3,7 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,8 @@ def _run(arguments: Namespace) -> Exit:
         if arguments.list:
             _print_bindings(texts.values())
             return Exit.OK
-        given = {**_outputs(arguments.outputs), **dict(_assignment(each) for each in arguments.values)}
-        bound = _bind_all(texts, read_values(given))
+        values = dict(_assignment(each) for each in arguments.values)
+        bound = _bind_all(texts, read_values({**_outputs(arguments.outputs, values), **values}))
     except BindingError as error:
         for problem in error.problems:
             print(f"{paint('error', 'error', sys.stderr)}: {problem}", file=sys.stderr)
@@ -100,8 +100,8 @@ def _assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _outputs(path: Path | None) -> dict[str, str]:
-    """Return the bindings among the outputs of every stack."""
+def _outputs(path: Path | None, decided: Collection[str]) -> dict[str, str]:
+    """Return the bindings among the outputs of every stack, without those that the command line has `decided`."""
     if path is None:
         return {}
     wrong = f"`{path}` is not a file of stack outputs. help: write it with `cdk deploy --outputs-file {path}`"
@@ -111,10 +111,19 @@ def _outputs(path: Path | None) -> dict[str, str]:
         raise BindingError((wrong,)) from None
     if not isinstance(stacks, dict) or not all(isinstance(stack, dict) for stack in stacks.values()):
         raise BindingError((wrong,))
-    merged = {key: value for stack in stacks.values() for key, value in stack.items()}
-    return {
-        binding.name: str(merged[binding.output_key]) for binding in Binding if binding.output_key in merged
+    found = {
+        binding: {str(stack[binding.output_key]) for stack in stacks.values() if binding.output_key in stack}
+        for binding in Binding
     }
+    ambiguous = [
+        f"stacks in `{path}` disagree on `{binding.name}`: given {', '.join(f'`{each}`' for each in sorted(values))}. "
+        f"help: give `--set {binding.name}=VALUE`"
+        for binding, values in found.items()
+        if len(values) > 1 and binding.name not in decided
+    ]
+    if ambiguous:
+        raise BindingError(tuple(ambiguous))
+    return {binding.name: next(iter(values)) for binding, values in found.items() if len(values) == 1}
 
 
 def _bind_all(texts: dict[str, str], values: dict[Binding, str]) -> dict[str, str]:

@@ -116,6 +116,20 @@ def test_a_file_that_is_not_stack_outputs_is_refused(
     assert "is not a file of stack outputs" in capsys.readouterr().err
 
 
+def test_outputs_of_two_deployments_are_not_mixed(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stacks = json.loads(outputs.read_text())
+    stacks["p5en-storage"] = {"BindModelBucket": "other-models"}
+    outputs.write_text(json.dumps(stacks))
+    assert run(["bind", str(RENDERED), "--outputs", str(outputs)]) == 2
+    assert (
+        "disagree on `MODEL_BUCKET`: given `dpd-models-123456789012`, `other-models`"
+        in capsys.readouterr().err
+    )
+    chosen = ["--set", "MODEL_BUCKET=other-models"]
+    assert run(["bind", str(RENDERED), "--outputs", str(outputs), *chosen]) == 0
+    assert "s3://other-models/" in capsys.readouterr().out
+
+
 def test_a_folder_without_manifests_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bind", str(tmp_path)]) == 2
     assert "no YAML file in" in capsys.readouterr().err
