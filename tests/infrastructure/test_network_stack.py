@@ -436,6 +436,11 @@ def test_the_default_security_group_loses_both_of_its_rules(template: Template) 
     assert all(f'"GroupId":"{group}","IpPermissions":[{{"IpProtocol":"-1"' in call for call in calls)
 
 
+def test_the_group_of_a_replaced_vpc_is_closed_as_well(template: Template) -> None:
+    for call in resources(template, "Custom::AWS").values():
+        assert call["Properties"]["Update"] == call["Properties"]["Create"]
+
+
 def test_closing_the_default_group_may_touch_no_other_group(template: Template) -> None:
     vpc_id, _ = only(template, "AWS::EC2::VPC")
     statements = [

@@ -27,11 +27,12 @@ class ClosedDefaultSecurityGroup(Construct):
             cr.AwsCustomResource(
                 self,
                 direction,
-                on_create=cr.AwsSdkCall(
+                # also the call at creation; a VPC that is replaced brings a new group, open again
+                on_update=cr.AwsSdkCall(
                     service="ec2",
                     action=f"revokeSecurityGroup{direction}",
                     parameters={"GroupId": group_id, "IpPermissions": [rule]},
-                    physical_resource_id=cr.PhysicalResourceId.of(f"default-{direction.lower()}"),
+                    physical_resource_id=cr.PhysicalResourceId.of(group_id),
                     # somebody, or an organisation's policy, was faster
                     ignore_error_codes_matching="InvalidPermission.NotFound",
                 ),
