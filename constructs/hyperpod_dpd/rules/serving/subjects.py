@@ -34,10 +34,9 @@ def extra_flags(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
     """Yield path, text as given and flag as vLLM spells it, for every flag in `extra_args`."""
     for role in ROLES:
         for index, given in enumerate(deployment.serving.worker(role).extra_args):
-            flag = given.split("=", 1)[0]
-            if _FLAG.fullmatch(flag):
-                # vLLM takes underscores for hyphens, and a dot begins a key inside the value
-                yield f"serving.{role.value}.extra_args[{index}]", given, _spelled(flag)
+            flag = spelled_flag(given)
+            if flag is not None:
+                yield f"serving.{role.value}.extra_args[{index}]", given, flag
 
 
 def environment(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
@@ -47,5 +46,12 @@ def environment(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
             yield f"serving.{role.value}.environment.{name}", name, value
 
 
-def _spelled(flag: str) -> str:
+def spelled_flag(argument: str) -> str | None:
+    """Return the flag in `argument` as vLLM spells it, or None where it is a value.
+
+    vLLM takes underscores for hyphens, and a dot begins a key inside the value.
+    """
+    flag = argument.split("=", 1)[0]
+    if not _FLAG.fullmatch(flag):
+        return None
     return flag.replace("_", "-").split(".", 1)[0] if flag.startswith("--") else flag

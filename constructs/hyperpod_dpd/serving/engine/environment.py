@@ -16,10 +16,11 @@ CACHE_DIRECTORY: Final = "/var/cache/dpd"
 METRICS_DIRECTORY: Final = "/tmp/prometheus"  # noqa: S108 - a directory of the pod's own
 """Where the processes of an engine meet to add up LMCache's metrics; emptied at every start."""
 
-HUNG_STEP_SECONDS: Final = 60
+HUNG_STEP_SECONDS: Final = 120
 """A step of LMCache < 0.4.5 that takes longer waits for a decoder that is gone: the engine ends and is restarted.
 
-The longest prefill takes seconds, and the wait inside the step has no limit of its own.
+The longest prefill takes seconds, the first step of an engine with its compilation and handshakes some tens of them,
+and the wait inside the step has no limit of its own. vLLM's own default is 300.
 """
 
 

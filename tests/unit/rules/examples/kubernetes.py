@@ -82,4 +82,31 @@ EXAMPLES = (
             ),
         ),
     ),
+    Example(
+        rule="DPD-K8S-011",
+        good=(
+            {
+                "serving.prefill.environment": {
+                    "TOKENIZERS_PARALLELISM": "false",
+                    "VLLM_MAX_TOKENS_SHOWN": "1",
+                }
+            },
+            {"serving.prefill.environment": {"NIXL_LOG_LEVEL": "info"}},
+        ),
+        bad=(
+            Bad(
+                case={"serving.decode.environment": {"HF_TOKEN": "hf_x"}},
+                at="serving.decode.environment.HF_TOKEN",
+            ),
+            Bad(
+                case={"serving.prefill.environment": {"AWS_SECRET_ACCESS_KEY": "x"}},
+                at="serving.prefill.environment.AWS_SECRET_ACCESS_KEY",
+                mentions=("Secrets Manager",),
+            ),
+            Bad(
+                case={"serving.prefill.environment": {"VLLM_API_KEY": "x"}},
+                at="serving.prefill.environment.VLLM_API_KEY",
+            ),
+        ),
+    ),
 )

@@ -164,6 +164,20 @@ EXAMPLES = (
         ),
     ),
     Example(
+        rule="DPD-SRV-010",
+        good=({"serving.prefill.replicas": 0, "routing.threshold_tokens": "never"},),
+        bad=(
+            Bad(
+                case={"serving.decode.replicas": 0}, at="serving.decode.replicas", mentions=("`replicas: 0`",)
+            ),
+            Bad(
+                case={"serving.prefill.replicas": 0},
+                at="serving.prefill.replicas",
+                mentions=("`threshold_tokens: 4096`", "`routing.threshold_tokens: never`"),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SRV-101",
         good=(
             {"serving.transfer.port_epochs": 12},
@@ -453,6 +467,11 @@ EXAMPLES = (
             ),
             Bad(case=_decode_arguments("-tp", "4"), at="serving.decode.extra_args[0]"),
             Bad(
+                case=_decode_arguments("--api-key", "x"),
+                at="serving.decode.extra_args[0]",
+                mentions=("the router asks without one",),
+            ),
+            Bad(
                 case=_decode_arguments("--quantization", "fp8"),
                 at="serving.decode.extra_args[0]",
                 mentions=("`model.weights`",),
@@ -479,6 +498,40 @@ EXAMPLES = (
             Bad(
                 case=_prefill(VLLM_NIXL_SIDE_CHANNEL_HOST="0.0.0.0"),
                 at="serving.prefill.environment.VLLM_NIXL_SIDE_CHANNEL_HOST",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-215",
+        good=(
+            _decode_arguments("--max-logprobs", "20"),
+            {
+                **_decode_arguments("--attention-backend", "FLASHINFER", "--seed", "1"),
+                "serving.prefill.extra_args": ["--attention_backend=FLASHINFER"],
+            },
+            {
+                "serving.prefill.environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"},
+                "serving.decode.environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"},
+            },
+        ),
+        bad=(
+            Bad(
+                case=_decode_arguments("--attention-backend", "FLASHINFER"),
+                at="serving.decode.extra_args",
+                mentions=("prefill nothing, decode `FLASHINFER`",),
+            ),
+            Bad(
+                case={
+                    **_decode_arguments("--hf-overrides.rope_theta", "1"),
+                    "serving.prefill.extra_args": ["--hf-overrides.rope_theta", "2"],
+                },
+                at="serving.decode.extra_args",
+                mentions=("prefill `rope_theta 2`, decode `rope_theta 1`",),
+            ),
+            Bad(
+                case=_prefill(VLLM_KV_CACHE_LAYOUT="NHD"),
+                at="serving.decode.environment",
+                mentions=("`NHD`",),
             ),
         ),
     ),

@@ -11,9 +11,11 @@ from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.physics.node_share import node_share
 from hyperpod_dpd.rules.serving.computed import (
     COMPUTED_ENVIRONMENT,
+    COMPUTED_FLAG_VARIANTS,
     COMPUTED_FLAGS,
     COMPUTED_LMCACHE_KEYS,
 )
+from hyperpod_dpd.rules.serving.dpd_srv_215 import SHAPING_FLAGS
 from hyperpod_dpd.serving.engine import (
     EngineConfiguration,
     EnvironmentVariable,
@@ -68,6 +70,13 @@ def test_only_flags_of_the_declared_version_are_used(name: str) -> None:
         known = vllm_flags(configuration.engine.vllm)
         assert known is not None
         assert flags(configuration) <= known
+
+
+def test_every_refused_flag_is_one_that_some_version_has() -> None:
+    known = (vllm_flags("0.19.0") or frozenset()) | (vllm_flags("0.25.1") or frozenset())
+    assert known >= COMPUTED_FLAG_VARIANTS.keys()
+    assert known >= COMPUTED_FLAGS
+    assert known >= SHAPING_FLAGS
 
 
 def test_catalog_of_flags_knows_what_was_removed_and_what_is_new() -> None:
