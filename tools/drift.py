@@ -8,7 +8,9 @@ import sys
 
 GENERATORS: tuple[tuple[str, ...], ...] = (
     # (what is generated, command that rewrites it)
+    ("deployments/deployment.schema.json", sys.executable, "-m", "tools.docs_schema"),
     ("docs/reference/rules.md", sys.executable, "-m", "tools.docs_rules"),
+    ("manifests/rendered", sys.executable, "manifests/main.py"),
 )
 
 

@@ -10,7 +10,7 @@ from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import render
 from hyperpod_dpd.serving.router import IdleTimeoutTooLongError
-from tests.support.deployments import changed
+from tests.support.deployments import ROOT, changed
 from tests.support.manifests import CASES, Manifest, deployments, find, of_kind, rendering
 
 
@@ -175,3 +175,14 @@ def test_api_keys_come_from_a_mounted_secret() -> None:
     assert "--api-keys-file=/etc/dpd-api-keys/keys" in container["args"]
     assert {"name": "api-keys", "secret": {"secretName": "router-api-keys"}} in pod["volumes"]
     assert not any("api-keys" in argument for argument in arguments("p5"))
+
+
+def test_the_pod_is_what_the_routers_image_is_built_for() -> None:
+    dockerfile = (ROOT / "images" / "router" / "Dockerfile").read_text(encoding="utf-8")
+    pod = router("p5")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    user = f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}"
+    assert f"USER {user}\n" in dockerfile
+    assert f'ENTRYPOINT ["{container["command"][0]}"]' in dockerfile
+    ports = " ".join(str(port["containerPort"]) for port in container["ports"])
+    assert f"EXPOSE {ports}\n" in dockerfile
