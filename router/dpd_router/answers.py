@@ -9,6 +9,7 @@ from aiohttp import web
 
 from dpd_router import sse
 from dpd_router.generation import Generation, Json, Kind, encode_json
+from dpd_router.metrics import Metrics
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,13 @@ class Answer(abc.ABC):
     """
 
     def __init__(
-        self, request: web.BaseRequest, generation: Generation, *, prompt_tokens: int, role: str
+        self,
+        request: web.BaseRequest,
+        generation: Generation,
+        metrics: Metrics,
+        *,
+        prompt_tokens: int,
+        role: str,
     ) -> None:
         self._request = request
         self._generation = generation
@@ -35,8 +42,13 @@ class Answer(abc.ABC):
         self._role = role
         self._created = int(time.time())
         self._model = generation.model or ""
+        self._metrics = metrics
         self.started = False
         self.headers: dict[str, str] = {"X-Request-Id": generation.request_id}
+
+    def _begin(self) -> None:
+        self.started = True
+        self._metrics.answered("disaggregated", self._generation.arrived_at)
 
     @property
     def _id(self) -> str:
@@ -71,9 +83,15 @@ class StreamedAnswer(Answer):
     """Server-sent events."""
 
     def __init__(
-        self, request: web.BaseRequest, generation: Generation, *, prompt_tokens: int, role: str
+        self,
+        request: web.BaseRequest,
+        generation: Generation,
+        metrics: Metrics,
+        *,
+        prompt_tokens: int,
+        role: str,
     ) -> None:
-        super().__init__(request, generation, prompt_tokens=prompt_tokens, role=role)
+        super().__init__(request, generation, metrics, prompt_tokens=prompt_tokens, role=role)
         self._response: web.StreamResponse | None = None
         self._include_usage = generation.stream_option("include_usage")
         self._continuous = self._include_usage and generation.stream_option("continuous_usage_stats")
@@ -86,7 +104,7 @@ class StreamedAnswer(Answer):
             )
             await response.prepare(self._request)
             self._response = response
-            self.started = True
+            self._begin()
             kind = "text_completion" if self._generation.kind is Kind.COMPLETION else "chat.completion.chunk"
             head = encode_json(
                 {"id": self._id, "object": kind, "created": self._created, "model": self._model}
@@ -139,9 +157,15 @@ class WholeAnswer(Answer):
     """One JSON object."""
 
     def __init__(
-        self, request: web.BaseRequest, generation: Generation, *, prompt_tokens: int, role: str
+        self,
+        request: web.BaseRequest,
+        generation: Generation,
+        metrics: Metrics,
+        *,
+        prompt_tokens: int,
+        role: str,
     ) -> None:
-        super().__init__(request, generation, prompt_tokens=prompt_tokens, role=role)
+        super().__init__(request, generation, metrics, prompt_tokens=prompt_tokens, role=role)
         self._pieces: list[str] = []
         self._finish = Finish(reason="stop")
 
@@ -153,7 +177,7 @@ class WholeAnswer(Answer):
 
     async def end(self, completion_tokens: int) -> web.StreamResponse:
         """Send everything."""
-        self.started = True
+        self._begin()
         text = "".join(self._pieces)
         choice: dict[str, Any] = {"index": 0}
         if self._generation.kind is Kind.CHAT:
@@ -180,7 +204,7 @@ class WholeAnswer(Answer):
 
     async def fail(self, event: bytes) -> web.StreamResponse:
         """Send the error; a caller does so only where no other answer can be given."""
-        self.started = True
+        self._begin()
         response = web.Response(status=502, body=event, headers=self.headers, content_type="application/json")
         await response.prepare(self._request)
         await response.write_eof()
@@ -194,7 +218,9 @@ def role_of(generation: Generation) -> str:
     return "assistant"
 
 
-def answer_for(request: web.BaseRequest, generation: Generation, prompt_tokens: int) -> Answer:
+def answer_for(
+    request: web.BaseRequest, generation: Generation, metrics: Metrics, prompt_tokens: int
+) -> Answer:
     """Return the answer of the form that the client asked for."""
     form = StreamedAnswer if generation.stream else WholeAnswer
-    return form(request, generation, prompt_tokens=prompt_tokens, role=role_of(generation))
+    return form(request, generation, metrics, prompt_tokens=prompt_tokens, role=role_of(generation))

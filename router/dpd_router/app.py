@@ -168,6 +168,7 @@ class App:
             body=parsed,
             raw=raw,
             headers=headers,
+            arrived_at=start,
             affinity_key=self._affinity_key(kind, parsed, headers),
         )
         decision = await self._decider.decide(generation)
@@ -191,7 +192,7 @@ class App:
             raw,
             headers,
             affinity_key=generation.affinity_key,
-            on_first_byte=lambda: self._metrics.ttft.labels(name).observe(time.perf_counter() - start),
+            on_first_byte=lambda: self._metrics.answered(name, start),
         )
 
     def _decided(self, decision: str, reason: Reason) -> None:

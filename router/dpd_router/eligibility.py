@@ -316,6 +316,7 @@ def _handled_fields_valid(generation: Generation) -> bool:
         and type(body.get("stream", False)) in {bool, type(None)}
         and (generation.stream or not body.get("stream_options"))
         and _salt_valid(body.get("cache_salt"))
+        and not (body.get("continue_final_message") and body.get("add_generation_prompt"))
     )
 
 

@@ -66,6 +66,7 @@ class Generation:
     Attributes:
         raw: the body as it came.
         headers: those that go on to the worker.
+        arrived_at: time of arrival on `time.perf_counter`.
         affinity_key: what keeps related requests on one decoder, where that is asked for.
     """
 
@@ -74,6 +75,7 @@ class Generation:
     body: Json
     raw: bytes
     headers: Mapping[str, str]
+    arrived_at: float = 0.0
     affinity_key: bytes | None = None
 
     @property

@@ -1,5 +1,6 @@
 """Prometheus metrics of the router."""
 
+import time
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
@@ -184,6 +185,10 @@ class Metrics:
     def describe(self, **labels: str) -> None:
         """Set the labels of the build information."""
         self.build.info({"version": __version__, **labels})
+
+    def answered(self, decision: str, arrived_at: float) -> None:
+        """Record that the first byte of an answer's body goes to the client now."""
+        self.ttft.labels(decision).observe(time.perf_counter() - arrived_at)
 
     def render(self) -> bytes:
         """Return the exposition text."""

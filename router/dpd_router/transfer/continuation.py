@@ -93,7 +93,7 @@ class ContinueTransfer(Transfer):
         self, request: web.BaseRequest, generation: Generation, decision: Disaggregate, shipment: Shipment
     ) -> web.StreamResponse:
         first = shipment.prefill.result()
-        answer = answer_for(request, generation, len(decision.ids))
+        answer = answer_for(request, generation, self._metrics, len(decision.ids))
         answer.named(first.model)
         if first.finish_reason not in {"length", "stop"}:
             self._custodian.report_failure(shipment.handoff, Reason.PREFILL_FAILED, pair=False)

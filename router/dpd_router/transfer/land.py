@@ -131,12 +131,16 @@ class LandTransfer(Transfer):
             try:
                 if generation.stream and upstream.status == 200:
                     return await self._stream(request, generation, handoff, upstream)
-                return await self._whole(request, handoff, upstream)
+                return await self._whole(request, generation, handoff, upstream)
             finally:
                 upstream.release() if upstream.content.at_eof() else upstream.close()
 
     async def _whole(
-        self, request: web.BaseRequest, handoff: Handoff, upstream: aiohttp.ClientResponse
+        self,
+        request: web.BaseRequest,
+        generation: Generation,
+        handoff: Handoff,
+        upstream: aiohttp.ClientResponse,
     ) -> web.StreamResponse:
         body = bytearray()
         try:
@@ -150,6 +154,7 @@ class LandTransfer(Transfer):
             raise FallbackError(Reason.DECODE_FAILED)
         if upstream.status == 200:
             self._check(handoff, bytes(body))
+        self._metrics.answered("disaggregated", generation.arrived_at)
         response = web.Response(status=upstream.status, body=bytes(body), headers=_headers(upstream))
         await response.prepare(request)
         await response.write_eof()
@@ -169,6 +174,7 @@ class LandTransfer(Transfer):
         except UpstreamError as error:
             self._failed(handoff, error)
             raise FallbackError(Reason.DECODE_FAILED) from error
+        self._metrics.answered("disaggregated", generation.arrived_at)
         response = web.StreamResponse(headers=_headers(upstream))
         await response.prepare(request)
         if first is not None:

@@ -66,7 +66,13 @@ class NixlTransfer(Transfer):
         body = encode_json({**generation.body, "kv_transfer_params": parameters})
         try:
             return await self._passthrough.serve_from(
-                decoder, request, generation.kind, body, generation.headers, retry_statuses=True
+                decoder,
+                request,
+                generation.kind,
+                body,
+                generation.headers,
+                retry_statuses=True,
+                on_first_byte=lambda: self._metrics.answered("disaggregated", generation.arrived_at),
             )
         except UpstreamError as error:
             self._metrics.handoff_failures.labels(Reason.DECODE_FAILED).inc()
