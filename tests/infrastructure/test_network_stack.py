@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+import boto3
 import pytest
 from aws_cdk import aws_ec2 as ec2
+from moto import mock_aws
 
 from hyperpod_dpd.derive.obstacle import UnresolvedError
 from hyperpod_dpd.network import DpdNetwork
@@ -434,6 +436,44 @@ def test_the_default_security_group_loses_both_of_its_rules(template: Template) 
     assert '"action":"revokeSecurityGroupEgress"' in egress
     assert f'"IpRanges":[{{"CidrIp":"{ANYWHERE}"}}]' in egress
     assert all(f'"GroupId":"{group}","IpPermissions":[{{"IpProtocol":"-1"' in call for call in calls)
+
+
+def test_after_the_calls_the_default_security_group_has_no_rules(template: Template) -> None:
+    vpc_id, _ = only(template, "AWS::EC2::VPC")
+    with mock_aws():
+        client = boto3.client("ec2", region_name="us-east-1")
+        real_vpc_id = client.create_vpc(CidrBlock="10.192.0.0/16")["Vpc"]["VpcId"]
+
+        def default_group() -> Any:
+            (group,) = client.describe_security_groups(
+                Filters=[
+                    {"Name": "vpc-id", "Values": [real_vpc_id]},
+                    {"Name": "group-name", "Values": ["default"]},
+                ]
+            )["SecurityGroups"]
+            return group
+
+        group_id = default_group()["GroupId"]
+        # moto leaves out the ingress rule with which a real default group is born
+        client.authorize_security_group_ingress(
+            GroupId=group_id,
+            IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}],
+        )
+        assert default_group()["IpPermissions"]
+        assert default_group()["IpPermissionsEgress"]
+        for resource in resources(template, "Custom::AWS").values():
+            call = json.loads(
+                text(resource["Properties"]["Create"]).replace(
+                    f"${{{vpc_id}.DefaultSecurityGroup}}", group_id
+                )
+            )
+            revoke = {
+                "revokeSecurityGroupIngress": client.revoke_security_group_ingress,
+                "revokeSecurityGroupEgress": client.revoke_security_group_egress,
+            }[call["action"]]
+            revoke(**call["parameters"])
+        assert default_group()["IpPermissions"] == []
+        assert default_group()["IpPermissionsEgress"] == []
 
 
 def test_the_group_of_a_replaced_vpc_is_closed_as_well(template: Template) -> None:
