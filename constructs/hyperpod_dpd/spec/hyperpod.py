@@ -49,8 +49,13 @@ class Taint:
     """A Kubernetes taint of a group's nodes."""
 
     key: NonEmptyStr
+    """Key, with an optional DNS prefix and `/`."""
+
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    """What happens to pods that do not tolerate it."""
+
     value: str = ""
+    """Value that a toleration has to name."""
 
 
 DeepHealthCheck = Literal["InstanceStress", "InstanceConnectivity"]

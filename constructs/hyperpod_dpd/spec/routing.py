@@ -128,6 +128,8 @@ class Price:
     """Price of an instance type that replaces the catalog's."""
 
     instance_type: NonEmptyStr
+    """Instance type with its `ml.` prefix."""
+
     usd_per_hour: PositiveFloat
     """US dollars per instance and hour."""
 

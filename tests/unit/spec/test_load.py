@@ -10,6 +10,10 @@ from hyperpod_dpd.spec.load import MAX_DEPTH, MAX_FILE_BYTES, Mistake, Unreadabl
 _DEFAULT = (Path(__file__).parents[3] / "deployments/llama-3.3-70b-p5.yaml").read_text(encoding="utf-8")
 
 
+def _line_of(content: str, text: str) -> int:
+    return next(number for number, line in enumerate(content.split("\n"), 1) if text in line)
+
+
 def _mistakes(tmp_path: Path, content: str | bytes) -> tuple[Mistake, ...]:
     path = tmp_path / "deployment.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -21,10 +25,6 @@ def _mistakes(tmp_path: Path, content: str | bytes) -> tuple[Mistake, ...]:
 def _only(tmp_path: Path, content: str | bytes) -> Mistake:
     (mistake,) = _mistakes(tmp_path, content)
     return mistake
-
-
-def _line_of(content: str, text: str) -> int:
-    return next(number for number, line in enumerate(content.split("\n"), 1) if text in line)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def _line_of(content: str, text: str) -> int:
             "region: us-east-1",
             "region: us-east-1\nregion: us-west-2",
             "region",
-            "the key is given twice, first on line 5",
+            f"the key is given twice, first on line {_line_of(_DEFAULT, 'region: us-east-1')}",
         ),
         (
             "  input_tokens: 4096",
