@@ -42,9 +42,11 @@ def deployments() -> Mapping[str, Deployment]:
     p5 = ready()
     group = p5.hyperpod.instance_groups[0]
     tainted = dataclasses.replace(
-        group, taints=(Taint(key="gpu", effect="NoSchedule", value="yes"), Taint(key="a", effect="NoExecute"))
+        group,
+        name="Prefill-P5",
+        taints=(Taint(key="gpu", effect="NoSchedule", value="yes"), Taint(key="a", effect="NoExecute")),
     )
-    one_group = dataclasses.replace(group, name="gpus", count=3)
+    one_group = dataclasses.replace(group, name="GPUs", count=3)
     return {
         **variations(),
         "balanced": changed(
@@ -85,8 +87,8 @@ def deployments() -> Mapping[str, Deployment]:
             p5,
             hyperpod__instance_groups=(one_group,),
             serving__tensor_parallel=4,
-            serving__prefill__instance_group="gpus",
-            serving__decode__instance_group="gpus",
+            serving__prefill__instance_group="GPUs",
+            serving__decode__instance_group="GPUs",
             serving__decode__replicas=2,
         ),
     }
@@ -102,6 +104,7 @@ BASELINES = (
     *READY_SHORT,
     "half-nodes",
     "one-group",
+    "tainted",
     "hugging-face",
     "synced",
     "fsx",

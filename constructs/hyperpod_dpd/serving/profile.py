@@ -101,14 +101,15 @@ class ProfileCharts:
         for (place, replicas), engine in zip(places, engines, strict=True):
             Workers(
                 chart,
-                place.group.name,
+                place.role.value,
                 deployment=self._deployment,
                 component=Component.COLOCATED,
                 engine=engine,
                 placement=Placement(
                     group=place.group, replicas=replicas, surge=_surge(place, replicas, shared=False)
                 ),
-                name=f"{Component.COLOCATED.value}-{place.group.name}",
+                # one Deployment per instance group; both are needed where prefill and decode have different nodes
+                name=f"{Component.COLOCATED.value}-{place.role.value}" if len(places) > 1 else None,
             )
         self._router(decoders=Component.COLOCATED, disaggregates=False)
 

@@ -73,6 +73,10 @@ def _hand_off(deployment: Deployment, facts: ServingFacts, role: Role) -> Iterat
     if serving.transfer.type == "nixl":
         yield "VLLM_NIXL_SIDE_CHANNEL_PORT", str(SIDE_CHANNEL_PORT)
         return
+    # vLLM's second model runner, its default for dense models since 0.25, replays a full CUDA graph outside of the
+    # context from which LMCache's connector reads the attention metadata: the load is skipped without a word, the hit
+    # is still reported, the answer comes from unwritten memory and every chunk of the buffer leaks (measured, H14)
+    yield "VLLM_USE_V2_MODEL_RUNNER", "0"
     yield "LMCACHE_CONFIG_FILE", lmcache_config_path(role)
     yield "LMCACHE_TRACK_USAGE", "false"
     yield "PROMETHEUS_MULTIPROC_DIR", METRICS_DIRECTORY
