@@ -232,15 +232,19 @@ async def _stream(
     request: web.Request, answer: CompletionAnswer | ChatAnswer, generation: Generation
 ) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-    # The status goes out before the first token exists, as in vLLM: 200 promises nothing.
-    await response.prepare(request)
     try:
-        async for event in answer.stream(generation):
-            await response.write(event)
-    except GenerationError as error:
-        await response.write(answers.event(answers.error_body(str(error), status=500)))
-    await response.write(answers.DONE)
-    await response.write_eof()
+        # The status goes out before the first token exists, as in vLLM: 200 promises nothing.
+        await response.prepare(request)
+        try:
+            async for event in answer.stream(generation):
+                await response.write(event)
+        except GenerationError as error:
+            await response.write(answers.event(answers.error_body(str(error), status=500)))
+        await response.write(answers.DONE)
+        await response.write_eof()
+    except ConnectionResetError:
+        # The client has left; the caller aborts what is still generated for it.
+        return response
     return response
 
 
