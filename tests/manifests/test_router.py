@@ -186,3 +186,12 @@ def test_the_pod_is_what_the_routers_image_is_built_for() -> None:
     assert f'ENTRYPOINT ["{container["command"][0]}"]' in dockerfile
     ports = " ".join(str(port["containerPort"]) for port in container["ports"])
     assert f"EXPOSE {ports}\n" in dockerfile
+
+
+def test_secrets_keep_their_names_where_somebody_creates_them_by_hand() -> None:
+    by_hand = render(
+        changed(deployments()["secrets"], platform__external_secrets=False), Profile.SELF_MANAGED
+    ).objects
+    assert not of_kind(by_hand, "ExternalSecret")
+    assert not of_kind(by_hand, "SecretStore"), "the platform has no such kind"
+    assert find(by_hand, "Deployment", "router")["spec"] == router("secrets")["spec"]
