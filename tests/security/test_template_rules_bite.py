@@ -8,7 +8,7 @@ import pytest
 
 from hyperpod_dpd.rules import Subject, check_template
 from hyperpod_dpd.rules.registry import rules_about
-from tests.support.synth import ready_synthesized
+from tests.support.synth import deployments, ready_synthesized, synthesize
 
 Resources = dict[str, Any]
 
@@ -133,6 +133,7 @@ MUTATIONS: dict[str, tuple[str, Callable[[Resources], None]]] = {
         "cluster",
         _property("AWS::EKS::Cluster", "ResourcesVpcConfig", "EndpointPrivateAccess", to=False),
     ),
+    "DPD-EKS-035": ("cluster", _without("AWS::EC2::SecurityGroupIngress")),
     "DPD-HP-004": ("hyperpod", _property("AWS::S3::Bucket", "BucketName")),
     "DPD-HP-016": ("hyperpod", _everything_allowed),
     "DPD-HP-017": ("hyperpod", _attribute("AWS::SageMaker::Cluster", "DependsOn")),
@@ -145,8 +146,41 @@ MUTATIONS: dict[str, tuple[str, Callable[[Resources], None]]] = {
 }
 """Part of the default deployment and change to its template, by the rule that has to find it."""
 
-# Their resources come with the platform stack, or are in another stack than what they protect.
-NOT_IN_THESE_STACKS = {"DPD-NET-017", "DPD-DATA-007", "DPD-DATA-008", "DPD-DATA-011"}
+# Their resources come with the platform stack, with a closed network (tests below), or are in another stack than
+# what they protect.
+NOT_IN_THESE_STACKS = {
+    "DPD-NET-017",
+    "DPD-NET-021",
+    "DPD-NET-022",
+    "DPD-DATA-007",
+    "DPD-DATA-008",
+    "DPD-DATA-011",
+}
+
+
+def _closed() -> Any:
+    return copy.deepcopy(synthesize(deployments()["closed"]).templates["network"])
+
+
+def test_endpoint_that_forgets_the_gpu_subnet_is_found_in_a_closed_network() -> None:
+    template = _closed()
+    assert "DPD-NET-021" not in {finding.rule for finding in check_template(template)}
+    (group,) = [
+        group
+        for group in _of(template["Resources"], "AWS::EC2::SecurityGroup")
+        if group["Properties"].get("SecurityGroupIngress")
+    ]
+    del group["Properties"]["SecurityGroupIngress"][1]
+    assert "DPD-NET-021" in {finding.rule for finding in check_template(template)}
+
+
+def test_missing_endpoint_is_found_in_a_closed_network() -> None:
+    template = _closed()
+    assert "DPD-NET-022" not in {finding.rule for finding in check_template(template)}
+    for name, endpoint in list(template["Resources"].items()):
+        if str(endpoint.get("Properties", {}).get("ServiceName")).endswith(".sts"):
+            del template["Resources"][name]
+    assert "DPD-NET-022" in {finding.rule for finding in check_template(template)}
 
 
 @pytest.mark.parametrize("rule", MUTATIONS)

@@ -39,6 +39,13 @@ def _entry(principal: object, **given: Any) -> dict[str, Any]:
     return {"Type": "AWS::EKS::AccessEntry", "Properties": {"PrincipalArn": principal, **given}}
 
 
+def _ingress(group: object, source: object, protocol: str = "-1") -> dict[str, Any]:
+    given = {"GroupId": group, "SourceSecurityGroupId": source, "IpProtocol": protocol}
+    return {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": given}
+
+
+_CLUSTER_GROUP = {"Fn::GetAtt": ["Cluster", "ClusterSecurityGroupId"]}
+_EFA_GROUP = {"Fn::ImportValue": "network:EfaGroup"}
 _CNI = _addon("vpc-cni", AddonVersion="v1.22.4-eksbuild.3")
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
 
@@ -529,6 +536,35 @@ EXAMPLES = (
             Bad(
                 case={"cluster.existing": {**_EXISTING, "parameter_prefix": "dpd/"}},
                 at="cluster.existing.parameter_prefix",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-035",
+        good=(
+            _with(
+                _cluster(), In=_ingress(_CLUSTER_GROUP, _EFA_GROUP), Out=_ingress(_EFA_GROUP, _CLUSTER_GROUP)
+            ),
+        ),
+        bad=(
+            Bad(
+                case=_with(_cluster(), In=_ingress(_CLUSTER_GROUP, _EFA_GROUP)),
+                at="Resources.Cluster",
+                mentions=("out of",),
+            ),
+            Bad(
+                case=_with(_cluster(), Out=_ingress(_EFA_GROUP, _CLUSTER_GROUP)),
+                at="Resources.Cluster",
+                mentions=("into",),
+            ),
+            Bad(
+                case=_with(
+                    _cluster(),
+                    In=_ingress(_CLUSTER_GROUP, _EFA_GROUP, protocol="tcp"),
+                    Out=_ingress(_EFA_GROUP, _CLUSTER_GROUP),
+                ),
+                at="Resources.Cluster",
+                mentions=("into",),
             ),
         ),
     ),

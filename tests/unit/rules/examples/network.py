@@ -56,6 +56,26 @@ def _subnet(cidr: str = "10.1.0.0/16", depends_on: object = None, **given: Any) 
 
 
 _BLOCK = {"Type": "AWS::EC2::VPCCidrBlock", "Properties": {"CidrBlock": "10.1.0.0/16"}}
+_SERVICES = (
+    *("ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth"),
+    *("logs", "monitoring", "ssm", "ssmmessages", "sts"),
+)
+
+
+def _interface(service: str) -> dict[str, Any]:
+    given = {
+        "VpcEndpointType": "Interface",
+        "ServiceName": f"com.amazonaws.us-east-1.{service}",
+        "SecurityGroupIds": [{"Fn::GetAtt": ["Group", "GroupId"]}],
+    }
+    return {"Type": "AWS::EC2::VPCEndpoint", "Properties": given}
+
+
+def _https_from(*cidrs: str, port: int = 443) -> dict[str, Any]:
+    ingress = [{"CidrIp": cidr, "IpProtocol": "tcp", "FromPort": port, "ToPort": port} for cidr in cidrs]
+    return {"Type": "AWS::EC2::SecurityGroup", "Properties": {"SecurityGroupIngress": ingress}}
+
+
 _NODE_GROUP = {"Type": "AWS::EKS::Nodegroup", "Properties": {"Subnets": [{"Ref": "Subnet"}]}}
 
 EXAMPLES = (
@@ -352,6 +372,39 @@ EXAMPLES = (
                 at="network.gpu_cidr",
                 mentions=("172.20.64.0/20",),
             ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-021",
+        good=(
+            _vpc(Block=_BLOCK, Group=_https_from("10.192.0.0/16", "10.1.0.0/16"), Endpoint=_interface("sts")),
+            _vpc(Block=_BLOCK, Group=_https_from("10.0.0.0/8"), Endpoint=_interface("sts")),
+            _vpc(Block=_BLOCK, Group=_https_from()),
+        ),
+        bad=(
+            Bad(
+                case=_vpc(Block=_BLOCK, Group=_https_from("10.192.0.0/16"), Endpoint=_interface("sts")),
+                at="Resources.Group.Properties.SecurityGroupIngress",
+                mentions=("`10.192.0.0/16`", "let TCP 443 in from `10.1.0.0/16`"),
+            ),
+            Bad(
+                case=_vpc(Group=_https_from("10.192.0.0/16", port=80), Endpoint=_interface("sts")),
+                at="Resources.Group.Properties.SecurityGroupIngress",
+                mentions=("no HTTPS",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-022",
+        good=(_vpc(), _vpc(**{f"Endpoint{n}": _interface(name) for n, name in enumerate(_SERVICES)})),
+        bad=(
+            Bad(
+                case=_vpc(**{f"Endpoint{n}": _interface(name) for n, name in enumerate(_SERVICES[1:])}),
+                at="Resources.Vpc",
+                mentions=("`ec2`", "10 endpoints"),
+            ),
+            # `eks-auth` is not `eks`
+            Bad(case=_vpc(Endpoint=_interface("eks-auth")), at="Resources.Vpc", mentions=("`eks`",)),
         ),
     ),
 )
