@@ -249,7 +249,7 @@ class _Timed:
         default = VLLM_DEFAULTS.max_num_batched_tokens
         shapes = {
             "deployed": deployed,
-            "vLLM's defaults": self._shapes.colocated(instance, default, same),
+            "default": self._shapes.colocated(instance, default, same),
             "tuned": self._shapes.colocated(instance, tuned, same),
             "one node": self._shapes.colocated(instance, default, 1),
         }
@@ -283,7 +283,7 @@ class _Timed:
         )
         together = capacities(self._bench, colocated)
         split = capacities(self._bench, disaggregated)
-        found = sorted([*together, *split], key=lambda one: effort(one.evaluation))
+        found = _distinct(sorted([*together, *split], key=lambda one: effort(one.evaluation)))
         search = Search(
             space=self._space,
             capacities=tuple(found),
@@ -405,6 +405,14 @@ def _recompute_seconds(system: Disaggregated, decode: StepModel, input_tokens: i
     else:
         tokens = 1 if flow is HandOffFlow.CONTINUE else VLLM_DEFAULTS.block_size_tokens
     return decode.mixed_seconds(tokens, tokens * input_tokens, 0, 1)
+
+
+def _distinct(found: Sequence[Capacity]) -> list[Capacity]:
+    """Leave out what differs from an earlier entry only in a sequence limit that neither reaches."""
+    kept: dict[object, Capacity] = {}
+    for one in found:
+        kept.setdefault((replace(one.shape, max_num_seqs=1), one.evaluation.summary), one)
+    return list(kept.values())
 
 
 def _promising(found: Sequence[Capacity], shapes: Sequence[Shape]) -> list[Shape]:

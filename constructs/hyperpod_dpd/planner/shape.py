@@ -53,9 +53,9 @@ class Shape:
 
     @property
     def label(self) -> str:
-        """Short name, such as `2P:1D`, or `2 colocated, 512` with the token budget."""
+        """Short name, such as `2P:1D`, or `2 colocated, budget 512`."""
         if not self.disaggregated:
-            return f"{self.decoders} colocated, {self.max_num_batched_tokens:,}"
+            return f"{self.decoders} colocated, budget {self.max_num_batched_tokens:,}"
         return f"{self.prefillers}P:{self.decoders}D"
 
     @property

@@ -30,8 +30,8 @@ def test_every_plot_names_its_axes_with_units(page: str) -> None:
         "users (requests in flight)",
         "TPOT, mean (ms)",
         "TTFT, P95 (s)",
-        "output tokens/s per node",
-        "thousand output tokens per $",
+        "tokens/s per node",
+        "thousand tokens per $",
         "milliseconds since the request",
         "GiB",
     } == set(axes)

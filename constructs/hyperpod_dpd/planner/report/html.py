@@ -24,13 +24,14 @@ th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal;
 th:first-child, td:first-child { text-align: left; white-space: normal; }
 .scroll { overflow-x: auto; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 18px 26px; }
-figure { margin: 0; break-inside: avoid; } figcaption { font-weight: 600; margin-bottom: 2px; }
+figure { margin: 0; max-width: 560px; break-inside: avoid; } figcaption { font-weight: 600; margin-bottom: 2px; }
 svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; }
 svg text { fill: #222; } svg .axis { font-weight: 600; } svg .inside { fill: #fff; font-weight: 600; }
 svg .grid { stroke: #ddd; stroke-width: 1; }
 @media (max-width: 520px) { .plots { grid-template-columns: 1fr; } body { padding: 12px; } }
 @page { size: A4; margin: 13mm; }
-@media print { body { padding: 0; max-width: none; font-size: 11.5px; } table { font-size: 10.5px; }
+@media print { body { padding: 0; max-width: none; font-size: 11.5px; } h1 { font-size: 17px; } h2 { font-size: 13.5px;
+  margin: 16px 0 4px; } .lead { font-size: 12px; } .note { font-size: 10.5px; } table { font-size: 10.5px; }
   th, td { padding: 3px 5px; } .plots { grid-template-columns: 1fr 1fr; gap: 12px 16px; } h2 { break-after: avoid; }
   tr, .warning { break-inside: avoid; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
@@ -122,13 +123,13 @@ def _plots(plan: Plan) -> str:
         _line(
             plan,
             "Throughput per node",
-            "output tokens/s per node",
+            "tokens/s per node",
             lambda one: one.output_tokens_per_second_per_node,
         )
     )
     if all(point.evaluation.usd_per_hour for curve in plan.curves for point in curve.points):
         figures.append(
-            _line(plan, "Throughput per dollar", "thousand output tokens per $", _thousand_tokens_per_dollar)
+            _line(plan, "Throughput per dollar", "thousand tokens per $", _thousand_tokens_per_dollar)
         )
     return f'<div class="plots">{"".join(figures)}</div>'
 
@@ -179,12 +180,13 @@ def _memory(plan: Plan) -> str:
 
 def _timelines(plan: Plan) -> str:
     longest = max(timeline.first_token_seconds for _, timeline in plan.timelines)
+    kinds = list(dict.fromkeys(span.what for _, timeline in plan.timelines for span in timeline.spans))
     return (
         '<div class="plots">'
         + "".join(
             _figure(
                 f"{name}: last token after {timeline.last_token_seconds:.2f} s",
-                _gantt(timeline, until_seconds=1.35 * longest, title=f"One request, {name}"),
+                _gantt(timeline, kinds, until_seconds=1.35 * longest, title=f"One request, {name}"),
             )
             for name, timeline in plan.timelines
         )
@@ -192,12 +194,13 @@ def _timelines(plan: Plan) -> str:
     )
 
 
-def _gantt(timeline: Timeline, *, until_seconds: float, title: str) -> str:
+def _gantt(timeline: Timeline, kinds: list[str], *, until_seconds: float, title: str) -> str:
     return gantt(
         [
             Block(lane=span.lane, label=span.what, start=span.start_seconds * 1e3, end=span.end_seconds * 1e3)
             for span in timeline.spans
         ],
+        kinds=kinds,
         marks=[
             (f"first token {timeline.first_token_seconds * 1e3:.0f} ms", timeline.first_token_seconds * 1e3)
         ],

@@ -5,18 +5,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-_WIDTH = 640
-_PLOT_LEFT = 64
-_PLOT_RIGHT = 616
+_WIDTH = 480
+"""Half a page wide, so that text keeps its size on paper."""
+_PLOT_LEFT = 70
+_PLOT_RIGHT = 464
 _PLOT_TOP = 16
-_PLOT_HEIGHT = 230
+_PLOT_HEIGHT = 200
 _AXIS_HEIGHT = 46
 _LEGEND_LINE_HEIGHT = 20
 _MOST_TICKS = 6
 _ROW_HEIGHT = 44
 _LANE_HEIGHT = 26
 
-COLOURS = ("#0b5cad", "#c2410c", "#4d7c0f", "#7c3aed", "#64748b", "#0f766e", "#b45309")
+COLOURS = (
+    "#0b5cad",
+    "#c2410c",
+    "#4d7c0f",
+    "#7c3aed",
+    "#64748b",
+    "#0f766e",
+    "#d4a017",
+    "#be185d",
+    "#38bdf8",
+    "#57534e",
+)
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 
 
@@ -149,19 +161,26 @@ def stacked_bars(bars: Sequence[Bar], *, x_label: str, title: str) -> str:
 
 
 def gantt(
-    blocks: Sequence[Block], *, marks: Sequence[tuple[str, float]], until: float, x_label: str, title: str
+    blocks: Sequence[Block],
+    *,
+    kinds: Sequence[str],
+    marks: Sequence[tuple[str, float]],
+    until: float,
+    x_label: str,
+    title: str,
 ) -> str:
     """Return spans of time in lanes up to `until`; longer ones are cut there and drawn open.
 
     Args:
-        blocks: spans; each kind has an entry in the legend.
+        blocks: spans.
+        kinds: labels of blocks in the order of their colours, so that several charts share them.
         marks: labelled moments, drawn as vertical lines.
         until: right end of the time axis.
         x_label: label of the time axis, with its unit.
         title: for readers that do not see.
     """
     lanes = list(dict.fromkeys(block.lane for block in blocks))
-    kinds = list(dict.fromkeys(block.label for block in blocks))
+    shown = {block.label for block in blocks}
     ticks = nice_ticks(until)
     bottom = _PLOT_TOP + 18 + _LANE_HEIGHT * len(lanes)
     left = _PLOT_LEFT + 16
@@ -192,7 +211,7 @@ def gantt(
             f'<text x="{x + 4:.1f}" y="{_PLOT_TOP + 8}">{escape(label)}</text>'
         )
     legend, legend_height = _box_legend(
-        [(kind, COLOURS[position % len(COLOURS)]) for position, kind in enumerate(kinds)],
+        [(kind, COLOURS[position % len(COLOURS)]) for position, kind in enumerate(kinds) if kind in shown],
         bottom + _AXIS_HEIGHT,
     )
     return _svg(title, bottom + _AXIS_HEIGHT + legend_height, [*parts, legend])
@@ -222,7 +241,7 @@ def _horizontal_grid(ticks: Sequence[float], y_of: Callable[[float], float], lab
     ]
     middle = _PLOT_TOP + _PLOT_HEIGHT / 2
     lines.append(
-        f'<text transform="translate(15 {middle}) rotate(-90)" text-anchor="middle" class="axis">{escape(label)}</text>'
+        f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle" class="axis">{escape(label)}</text>'
     )
     return "".join(lines)
 
@@ -263,16 +282,16 @@ def _line_legend(entries: Sequence[tuple[str, str, str, int | None]], top: float
 
 
 def _box_legend(entries: Sequence[tuple[str, str]], top: float) -> tuple[str, float]:
-    """Return boxes with labels, three a row, and their height."""
+    """Return boxes with labels, two a row, and their height."""
     cells = []
     for position, (label, colour) in enumerate(entries):
-        x = 20 + position % 3 * 205
-        y = top + position // 3 * _LEGEND_LINE_HEIGHT
+        x = 20 + position % 2 * 230
+        y = top + position // 2 * _LEGEND_LINE_HEIGHT
         cells.append(
             f'<rect x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>'
             f'<text x="{x + 18}" y="{y + 10.5}">{escape(label)}</text>'
         )
-    return "".join(cells), -(-len(entries) // 3) * _LEGEND_LINE_HEIGHT + 4
+    return "".join(cells), -(-len(entries) // 2) * _LEGEND_LINE_HEIGHT + 4
 
 
 def _svg(title: str, height: float, parts: Sequence[str]) -> str:

@@ -116,6 +116,7 @@ def transfer_lines(plan: Plan) -> tuple[str, ...]:
 def traffic_table(plan: Plan) -> Table:
     """Return the comparison at the deployment's own traffic, each figure with its band."""
     assert plan.traffic is not None
+    mixed = plan.facts.prefill.instance != plan.facts.decode.instance
     return Table(
         title=f"At your traffic: {plan.traffic.description}",
         headers=(
@@ -128,7 +129,7 @@ def traffic_table(plan: Plan) -> Table:
             "$/M tokens",
             "in limits",
         ),
-        rows=tuple(_traffic_row(row) for row in plan.traffic.rows),
+        rows=tuple(_traffic_row(row, mixed=mixed) for row in plan.traffic.rows),
         note="bands: constants measured on one H200, and constants fitted to public runs; "
         f"limits: {limits_text(plan)}; $ per million output tokens, {price_text(plan)}",
     )
@@ -149,11 +150,11 @@ def capacity_table(plan: Plan) -> Table:
             "tokens/s/node",
             "$/M tokens",
             "max seqs",
-            "backend",
+            "operator",
         ),
         rows=tuple(_capacity_row(one) for one in plan.search.capacities),
         note="users: requests in flight, each sent when the last is answered; shapes with the same ratio scale alike; "
-        "max seqs: `--max-num-seqs` of decoders or colocated workers",
+        "max seqs: `--max-num-seqs` of decoders or colocated workers; operator: whether that backend can have it",
     )
 
 
@@ -222,12 +223,14 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.1f}"
 
 
-def _traffic_row(row: TrafficRow) -> tuple[str, ...]:
+def _traffic_row(row: TrafficRow, *, mixed: bool) -> tuple[str, ...]:
+    shape = row.evaluation.shape
+    place = f" on {shape.place}" if mixed else ""
     both = (row.evaluation, row.public)
     summaries = [one.summary for one in both]
     return (
-        f"{row.evaluation.shape.label} ({row.role})",
-        str(row.evaluation.shape.nodes),
+        f"{shape.label}{place} ({row.role})",
+        str(shape.nodes),
         _band([one.tpot_seconds.mean * 1e3 for one in summaries if one.tpot_seconds], ".1f"),
         _band([one.ttft_seconds.p50 for one in summaries], ".2f"),
         _band([one.ttft_seconds.p95 for one in summaries], ".2f"),
@@ -271,7 +274,7 @@ def _capacity_row(one: Capacity) -> tuple[str, ...]:
         f"{evaluation.output_tokens_per_second_per_node:,.0f}",
         f"{dollars:.1f}" if dollars is not None else _NOTHING,
         str(shape.max_num_seqs),
-        "both" if "operator" in shape.backends else "self-managed",
+        "yes" if "operator" in shape.backends else "no",
     )
 
 
