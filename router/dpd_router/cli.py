@@ -27,10 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 async def _run(settings: Settings) -> int:
     router = Router(settings)
-    stop = asyncio.Event()
+    stop = router.supervisor.failed
+    signalled = False
+
+    def end() -> None:
+        nonlocal signalled
+        signalled = True
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     try:
         await router.start()
     except (OSError, zmq.ZMQError) as error:
@@ -39,4 +46,5 @@ async def _run(settings: Settings) -> int:
         )
         return 1
     await stop.wait()
-    return 1 if await router.stop() else 0
+    left = await router.stop()
+    return 0 if signalled and not left else 1

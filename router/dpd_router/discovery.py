@@ -15,6 +15,7 @@ import msgspec
 from dpd_router.config import ConfigError, DiscoveryKind, DiscoveryPolicy
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Role
+from dpd_router.tasks import Supervisor, cancelled
 
 log = logging.getLogger(__name__)
 
@@ -146,10 +147,16 @@ class EndpointSliceDiscovery(Discovery):
     """Lists, then watches; lists again after an interval and whenever the watch ends."""
 
     def __init__(
-        self, policy: DiscoveryPolicy, pool: Pool, metrics: Metrics, environment: Mapping[str, str]
+        self,
+        policy: DiscoveryPolicy,
+        pool: Pool,
+        metrics: Metrics,
+        supervisor: Supervisor,
+        environment: Mapping[str, str],
     ) -> None:
         self._policy = policy
         self._metrics = metrics
+        self._supervisor = supervisor
         self._server = _api_server(policy, environment)
         self._watches = [
             ServiceWatch(role, service, policy.worker_port_name, pool)
@@ -166,15 +173,13 @@ class EndpointSliceDiscovery(Discovery):
         """Start one watch per Service; an API server that is away is retried, not fatal."""
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, sock_connect=5))
         self._tasks = [
-            asyncio.create_task(self._follow(watch), name=f"endpointslices {watch.service}")
+            self._supervisor.start(self._follow(watch), f"endpointslices {watch.service}")
             for watch in self._watches
         ]
 
     async def stop(self) -> None:
         """End the watches."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancelled(*self._tasks)
         if self._session is not None:
             await self._session.close()
 
@@ -198,7 +203,7 @@ class EndpointSliceDiscovery(Discovery):
                 await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
                 failures += 1
 
-    def _request(self, watch: ServiceWatch, **query: str) -> "aiohttp.client._RequestContextManager":
+    def _request(self, watch: ServiceWatch, /, **query: str) -> "aiohttp.client._RequestContextManager":
         assert self._session is not None
         path = f"/apis/discovery.k8s.io/v1/namespaces/{urllib.parse.quote(self._policy.namespace)}/endpointslices"
         parameters = {"labelSelector": f"{_SERVICE_LABEL}={watch.service}", **query}
@@ -271,7 +276,11 @@ def _api_server(policy: DiscoveryPolicy, environment: Mapping[str, str]) -> str:
 
 
 def make_discovery(
-    policy: DiscoveryPolicy, pool: Pool, metrics: Metrics, environment: Mapping[str, str]
+    policy: DiscoveryPolicy,
+    pool: Pool,
+    metrics: Metrics,
+    supervisor: Supervisor,
+    environment: Mapping[str, str],
 ) -> Discovery:
     """Return the discovery of the settings.
 
@@ -280,4 +289,4 @@ def make_discovery(
     """
     if policy.discovery is DiscoveryKind.STATIC:
         return StaticDiscovery(policy, pool)
-    return EndpointSliceDiscovery(policy, pool, metrics, environment)
+    return EndpointSliceDiscovery(policy, pool, metrics, supervisor, environment)

@@ -9,6 +9,7 @@ import msgspec
 
 from dpd_router.config import HealthPolicy
 from dpd_router.pool import Pool, Worker
+from dpd_router.tasks import Supervisor, cancelled
 from dpd_router.upstream import Upstream, UpstreamError
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,11 @@ def read_models(body: bytes) -> tuple[dict[str, int], int]:
 class HealthMonitor:
     """Runs one task per worker."""
 
-    def __init__(self, pool: Pool, upstream: Upstream, policy: HealthPolicy) -> None:
+    def __init__(self, pool: Pool, upstream: Upstream, policy: HealthPolicy, supervisor: Supervisor) -> None:
         self._pool = pool
         self._upstream = upstream
         self._policy = policy
+        self._supervisor = supervisor
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
         self._hurry: dict[Worker, asyncio.Event] = {}
         pool.on_added.append(self._watch)
@@ -59,7 +61,7 @@ class HealthMonitor:
 
     def _watch(self, worker: Worker) -> None:
         self._hurry[worker] = asyncio.Event()
-        self._tasks[worker] = asyncio.create_task(self._run(worker), name=f"health {worker.key}")
+        self._tasks[worker] = self._supervisor.start(self._run(worker), f"health {worker.key}")
 
     def _unwatch(self, worker: Worker) -> None:
         self._hurry.pop(worker, None)
@@ -105,8 +107,5 @@ class HealthMonitor:
 
     async def stop(self) -> None:
         """End every check."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(*self._tasks.values())
         self._tasks.clear()

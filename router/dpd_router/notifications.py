@@ -15,6 +15,7 @@ import zmq
 import zmq.asyncio
 
 from dpd_router.metrics import Metrics
+from dpd_router.tasks import Supervisor, cancelled
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,9 @@ class Notifications:
 class NotificationSocket:
     """Binds the socket and feeds `Notifications`."""
 
-    def __init__(self, notifications: Notifications, host: str, port: int) -> None:
+    def __init__(self, notifications: Notifications, supervisor: Supervisor, host: str, port: int) -> None:
         self._notifications = notifications
+        self._supervisor = supervisor
         self._host = host
         self._port = port
         self._context: zmq.asyncio.Context | None = None
@@ -124,7 +126,7 @@ class NotificationSocket:
             self._context.term()
             raise
         self._socket = socket
-        self._task = asyncio.create_task(self._read(socket), name="notifications")
+        self._task = self._supervisor.start(self._read(socket), "notifications")
 
     async def _read(self, socket: zmq.asyncio.Socket) -> None:
         handled = 0
@@ -136,9 +138,7 @@ class NotificationSocket:
 
     async def stop(self) -> None:
         """Close the socket."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancelled(self._task)
         if self._socket is not None:
             self._socket.close()
         if self._context is not None:

@@ -22,6 +22,7 @@ from dpd_router.pairs import Pairs
 from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Role, Worker
 from dpd_router.relay import RelayPool
+from dpd_router.tasks import Supervisor, cancelled
 from dpd_router.tokens import FileTokenizer, Tokenization
 from dpd_router.tracing import Tracing, TracingError
 from dpd_router.transfer import base
@@ -49,6 +50,7 @@ class Router:
         """
         self.settings = settings
         self.metrics = Metrics()
+        self.supervisor = Supervisor()
         routing = settings.routing
         self.metrics.describe(
             transfer=routing.transfer, strategy=routing.strategy, threshold=str(routing.threshold)
@@ -62,7 +64,7 @@ class Router:
         self.pairs = Pairs(settings.health, self.metrics)
         self.books = Books(self.metrics)
         self.notifications = Notifications(self.metrics)
-        self.health = HealthMonitor(self.pool, self.upstream, settings.health)
+        self.health = HealthMonitor(self.pool, self.upstream, settings.health, self.supervisor)
         self.custodian = Custodian(
             books=self.books,
             notifications=self.notifications,
@@ -74,10 +76,17 @@ class Router:
             timeouts=settings.timeouts,
         )
         self.socket = NotificationSocket(
-            self.notifications, settings.listen.notification_host, settings.listen.notification_port
+            self.notifications,
+            self.supervisor,
+            settings.listen.notification_host,
+            settings.listen.notification_port,
         )
         self.discovery = make_discovery(
-            settings.discovery, self.pool, self.metrics, os.environ if environment is None else environment
+            settings.discovery,
+            self.pool,
+            self.metrics,
+            self.supervisor,
+            os.environ if environment is None else environment,
         )
         self._listen_to_pool()
         file_tokenizer = _file_tokenizer(settings)
@@ -182,7 +191,7 @@ class Router:
             self.socket.start()
         await self.discovery.start()
         if self._keys is not None:
-            self._key_task = asyncio.create_task(_watch_keys(self._keys), name="api keys")
+            self._key_task = self.supervisor.start(_watch_keys(self._keys), "api keys")
         server = web.Server(self.app.handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_LAST_WORDS_SECONDS)
         await runner.setup()
@@ -217,9 +226,7 @@ class Router:
         await self.custodian.stop()
         await self.discovery.stop()
         await self.health.stop()
-        if self._key_task is not None:
-            self._key_task.cancel()
-            await asyncio.gather(self._key_task, return_exceptions=True)
+        await cancelled(self._key_task)
         await self.socket.stop()
         await self.upstream.stop()
         self.relays.stop()

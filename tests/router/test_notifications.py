@@ -7,6 +7,7 @@ import zmq.asyncio
 
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import MAX_MESSAGE_BYTES, REMEMBERED, Notifications, NotificationSocket
+from dpd_router.tasks import Supervisor
 
 
 def message(handoff: str) -> bytes:
@@ -68,7 +69,7 @@ async def test_socket_survives_floods_and_oversized_messages() -> None:
     metrics = Metrics()
     notifications = Notifications(metrics)
     complete = notifications.expect("a", 1)
-    socket = NotificationSocket(notifications, "127.0.0.1", 0)
+    socket = NotificationSocket(notifications, Supervisor(), "127.0.0.1", 0)
     socket.start()
     context = zmq.asyncio.Context()
     try:
@@ -88,10 +89,10 @@ async def test_socket_survives_floods_and_oversized_messages() -> None:
 
 
 async def test_port_in_use_is_an_error() -> None:
-    first = NotificationSocket(Notifications(Metrics()), "127.0.0.1", 0)
+    first = NotificationSocket(Notifications(Metrics()), Supervisor(), "127.0.0.1", 0)
     first.start()
     try:
-        second = NotificationSocket(Notifications(Metrics()), "127.0.0.1", first.port)
+        second = NotificationSocket(Notifications(Metrics()), Supervisor(), "127.0.0.1", first.port)
         with pytest.raises(zmq.ZMQError, match="Address already in use"):
             second.start()
     finally:
@@ -99,4 +100,4 @@ async def test_port_in_use_is_an_error() -> None:
 
 
 async def test_stopping_a_socket_that_never_started() -> None:
-    await NotificationSocket(Notifications(Metrics()), "127.0.0.1", 0).stop()
+    await NotificationSocket(Notifications(Metrics()), Supervisor(), "127.0.0.1", 0).stop()
