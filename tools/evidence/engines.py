@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 REPLACED = (
     "`--port`, `--host`: loopback",
-    "model path and `--load-format`: a stand-in with dummy weights",
+    "model path and `--load-format`: a stand-in with random weights",
     "`nixl_backends`: UCX, because one host has no EFA; FI_* variables are dropped with it",
     "`pd_proxy_host`: loopback",
     "state and configuration directories: a scratch folder",
@@ -67,7 +67,7 @@ class EngineProcess:
                 skip = True
             else:
                 kept.append(argument)
-        local = ["--load-format", "dummy", "--host", LOOPBACK, "--port", str(self.port)]
+        local = ["--host", LOOPBACK, "--port", str(self.port)]
         serve = [*self.serve, str(self.model)]
         # the start script appends its alias, so that the served name must stay last
         return [shell, str(etc / Path(script).name), *serve, *local, *kept]

@@ -214,8 +214,9 @@ class Bench:
         self.logs.mkdir(parents=True, exist_ok=True)
         self.log = Log(self.out / "results.jsonl")
         self.scratch = Path(options.scratch)
-        self.model = self.scratch / "model"
-        standin.write(self.model)
+        self.model = options.model or self.scratch / "model"
+        if not self.model.exists():
+            standin.write(self.model)
 
     def engine(self, role: Role, strategy: Strategy) -> EngineProcess:
         """Return the engine of `role`, not started."""
@@ -256,10 +257,13 @@ class Bench:
         prefill = self.engine(Role.PREFILL, strategies[0])
         decode = self.engine(Role.DECODE, strategies[0])
         try:
-            # one after the other while memory is profiled: two engines that measure free memory at once disturb each other
             decode.start()
+            if self.options.prefill_gpu != self.options.decode_gpu:
+                prefill.start()
             self.log.write("decoder ready", seconds=round(decode.wait_ready(400), 1))
-            prefill.start()
+            if prefill.process is None:
+                # on one GPU one after the other: two engines that measure free memory at once disturb each other
+                prefill.start()
             self.log.write("prefiller ready", seconds=round(prefill.wait_ready(400), 1))
             for number, strategy in enumerate(strategies):
                 if number:
@@ -281,6 +285,10 @@ class Bench:
         half = self.options.requests // 2
         with router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *self.router_flags(strategy)) as url:
             self.compare(strategy, url)
+            if strategy in self.options.without_restart.split(","):
+                whole = asyncio.run(handoffs(url, self.options.requests, f"{strategy}-a", disconnects=0.2))
+                self.log.write("all", strategy=strategy, **summary(whole), books=books(settled(url)))
+                return
             before = asyncio.run(handoffs(url, half, f"{strategy}-a", disconnects=0.2))
             self.log.write("first half", strategy=strategy, **summary(before), books=books(settled(url)))
             decode.kill()
@@ -299,7 +307,10 @@ class Bench:
             asyncio.run(sequential(url, [body(prompt(f"warm{index}", 2048), 8) for index in range(3)]))
             asyncio.run(sequential(direct, [body(prompt(f"warm-d{index}", 2048), 8) for index in range(3)]))
             for tokens in (1024, 4096):
-                sent = [body(prompt(f"{strategy}-cmp-{tokens}-{index}", tokens), 64) for index in range(15)]
+                count = self.options.comparisons
+                sent = [
+                    body(prompt(f"{strategy}-cmp-{tokens}-{index}", tokens), 32) for index in range(count)
+                ]
                 routed = asyncio.run(sequential(url, sent))
                 # a salt of its own, so that the prefix cache of strategy `land` cannot serve the second asking
                 asked = asyncio.run(sequential(direct, [{**one, "cache_salt": "direct"} for one in sent]))
@@ -312,6 +323,7 @@ class Bench:
                     identical=_identical(routed, asked),
                     identical_direct_twice=_identical(asked, again),
                     common_words=_common_words(routed, asked),
+                    different_answers=len({outcome.text for outcome in asked}),
                     of=len(sent),
                     cached_tokens=sorted({outcome.cached_tokens or 0 for outcome in routed}),
                     usage=sorted({(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed}),
@@ -407,10 +419,17 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for results and logs")
     parser.add_argument("--scratch", default=f"/tmp/dpd-evidence-{os.getpid()}", help="scratch folder")
+    parser.add_argument(
+        "--model", type=Path, help="folder of the stand-in with weights, see tools/evidence/standin.py"
+    )
     parser.add_argument("--requests", type=int, default=300, help="hand-offs per strategy")
     parser.add_argument("--strategies", default="continue,land", help="strategies, comma separated")
     parser.add_argument(
         "--simulate", action="store_true", help="simulated engines: tests this script, proves nothing"
+    )
+    parser.add_argument("--comparisons", type=int, default=15, help="answers compared per prompt length")
+    parser.add_argument(
+        "--without-restart", default="", help="strategies whose decoder is not restarted midway"
     )
     parser.add_argument("--prefill-gpu", type=int, default=0)
     parser.add_argument("--decode-gpu", type=int, default=0)

@@ -1,11 +1,16 @@
 """A model that one GPU can serve and that costs what one tensor-parallel-8 rank of Llama 3.3 70B costs.
 
-Same weight bytes, floating-point operations and KV bytes per GPU; without the all-reduces. Weights are dummies, so the
-text means nothing; the tokenizer maps the word `t<i>` to token `i`, so that text and ids can be checked against each
-other.
+Same weight bytes, floating-point operations and KV bytes per GPU; without the all-reduces. The tokenizer maps the word
+`t<i>` to token `i`, so that text and ids can be checked against each other.
+
+Weights are random. vLLM's own dummy weights will not do for comparing answers: they are so small that the answer hardly
+depends on the KV cache, and an engine that reads unwritten memory gives the same text.
+
+    python -m tools.evidence.standin DIRECTORY     # writes weights, too; needs torch and safetensors
 """
 
 import json
+import sys
 from pathlib import Path
 
 VOCABULARY = 16032
@@ -58,3 +63,62 @@ def write(directory: Path) -> None:
         "chat_template": _CHAT_TEMPLATE,
     }
     (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def write_weights(directory: Path, seed: int = 0) -> None:
+    """Write random weights of the usual size (standard deviation 0.02, norms 1) into `directory`, a file per ten layers."""
+    import torch  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+    from safetensors.torch import save_file  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+
+    config = json.loads((directory / "config.json").read_text())
+    hidden, middle, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
+    queries = config["num_attention_heads"] * config["head_dim"]
+    keys = config["num_key_value_heads"] * config["head_dim"]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(seed)
+
+    def normal(*shape: int) -> "torch.Tensor":
+        return (torch.randn(*shape, device=device, dtype=torch.bfloat16) * 0.02).cpu()
+
+    def ones() -> "torch.Tensor":
+        return torch.ones(hidden, dtype=torch.bfloat16)
+
+    def layer(index: int) -> "dict[str, torch.Tensor]":
+        prefix = f"model.layers.{index}."
+        return {
+            prefix + "self_attn.q_proj.weight": normal(queries, hidden),
+            prefix + "self_attn.k_proj.weight": normal(keys, hidden),
+            prefix + "self_attn.v_proj.weight": normal(keys, hidden),
+            prefix + "self_attn.o_proj.weight": normal(hidden, queries),
+            prefix + "mlp.gate_proj.weight": normal(middle, hidden),
+            prefix + "mlp.up_proj.weight": normal(middle, hidden),
+            prefix + "mlp.down_proj.weight": normal(hidden, middle),
+            prefix + "input_layernorm.weight": ones(),
+            prefix + "post_attention_layernorm.weight": ones(),
+        }
+
+    shards = [
+        {
+            "model.embed_tokens.weight": normal(VOCABULARY, hidden),
+            "lm_head.weight": normal(VOCABULARY, hidden),
+            "model.norm.weight": ones(),
+        }
+    ]
+    save_file(shards[0], directory / "model-00.safetensors")
+    names = dict.fromkeys(shards[0], "model-00.safetensors")
+    for number, begin in enumerate(range(0, layers, 10), start=1):
+        shard = {
+            key: value
+            for index in range(begin, min(begin + 10, layers))
+            for key, value in layer(index).items()
+        }
+        file = f"model-{number:02d}.safetensors"
+        save_file(shard, directory / file)
+        names |= dict.fromkeys(shard, file)
+    index_file = directory / "model.safetensors.index.json"
+    index_file.write_text(json.dumps({"metadata": {}, "weight_map": names}))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
+    write_weights(Path(sys.argv[1]))
