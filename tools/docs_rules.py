@@ -10,6 +10,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "rules.md
 
 AREAS = {
     "SPEC": "What the file says",
+    "ACK": "What the file acknowledges",
     "NET": "Network",
     "EKS": "EKS",
     "HP": "HyperPod",
@@ -42,17 +43,21 @@ system shows it.
 def page() -> str:
     """Return the page."""
     known = rules().values()
-    checked = [rule for rule in known if rule.check is not None]
+    checked = [rule for rule in known if _is_checked(rule)]
     parts = [INTRODUCTION, f"{len(checked)} rules are checked, {len(known) - len(checked)} are recorded.\n"]
     for area, title in AREAS.items():
         of_area = [rule for rule in known if rule.id.split("-")[1] == area]
         parts.append(f"## {title}\n")
-        parts += [_entry(rule) for rule in of_area if rule.check is not None]
-        recorded = [rule for rule in of_area if rule.check is None]
+        parts += [_entry(rule) for rule in of_area if _is_checked(rule)]
+        recorded = [rule for rule in of_area if not _is_checked(rule)]
         if recorded:
             parts.append(f"### {title}: not checked\n")
             parts += [_entry(rule) for rule in recorded]
     return "\n".join(parts)
+
+
+def _is_checked(rule: Rule) -> bool:
+    return rule.check is not None or rule.subject is Subject.ACKNOWLEDGEMENTS
 
 
 def _entry(rule: Rule) -> str:
@@ -63,6 +68,7 @@ def _lines(rule: Rule) -> Iterator[str]:
     looks_at = {
         Subject.DEPLOYMENT: "deployment",
         Subject.TEMPLATE: "template",
+        Subject.ACKNOWLEDGEMENTS: "acknowledgements",
         Subject.DEFAULT: "held by the rendering",
         Subject.NOT_EXPRESSIBLE: "not expressible",
         Subject.UNDECIDABLE: "only a running system shows it",

@@ -7,10 +7,12 @@ from hyperpod_dpd.rules.finding import Finding, Problem, Severity
 from hyperpod_dpd.rules.registry import DeploymentCheck, Rule, Subject, TemplateCheck, rules, rules_about
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
+from hyperpod_dpd.spec.violation import close_to
 
 UNKNOWN_ACKNOWLEDGEMENT = "DPD-ACK-001"
 UNUSED_ACKNOWLEDGEMENT = "DPD-ACK-002"
 ERROR_ACKNOWLEDGED = "DPD-ACK-003"
+ACKNOWLEDGED_TWICE = "DPD-ACK-004"
 RETENTION_RULE = "DPD-DATA-003"
 VALUES_RULE = "DPD-SPEC-001"
 
@@ -113,28 +115,34 @@ def _settle(deployment: Deployment, found: Sequence[Finding]) -> Report:
 def _acknowledgement_findings(deployment: Deployment, warned: set[str]) -> list[Finding]:
     findings = []
     for index, entry in enumerate(deployment.acknowledge):
-        if entry.rule in warned:
-            continue
-        rule = rules().get(entry.rule)
-        identifier, says, fix = _acknowledgement_trouble(rule, entry.rule)
-        findings.append(
-            Finding(
-                rule=identifier,
-                severity=Severity.ERROR,
-                problem=Problem(
-                    path=f"acknowledge[{index}].rule", says=says, given=f"`rule: {entry.rule}`", fix=fix
-                ),
+        trouble = _trouble(deployment, index, warned)
+        if trouble is not None:
+            identifier, says, fix = trouble
+            findings.append(
+                Finding(
+                    rule=identifier,
+                    severity=Severity.ERROR,
+                    problem=Problem(
+                        path=f"acknowledge[{index}].rule", says=says, given=f"`rule: {entry.rule}`", fix=fix
+                    ),
+                )
             )
-        )
     return findings
 
 
-def _acknowledgement_trouble(rule: Rule | None, given: str) -> tuple[str, str, str]:
+def _trouble(deployment: Deployment, index: int, warned: set[str]) -> tuple[str, str, str] | None:
+    """Return rule id, headline and fix of what is wrong with one acknowledgement."""
+    given = deployment.acknowledge[index].rule
+    if given in {earlier.rule for earlier in deployment.acknowledge[:index]}:
+        return ACKNOWLEDGED_TWICE, "a warning is acknowledged twice", "keep the reason that still holds"
+    if given in warned:
+        return None
+    rule = rules().get(given)
     if rule is None:
         return (
             UNKNOWN_ACKNOWLEDGEMENT,
             "acknowledgement of an unknown rule",
-            "correct the id; `dpd explain` lists all rules",
+            close_to(given, list(rules())) or "`dpd explain` lists all rules",
         )
     if rule.severity is Severity.ERROR:
         return (

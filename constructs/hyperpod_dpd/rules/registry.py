@@ -29,6 +29,9 @@ class Subject(StrEnum):
     TEMPLATE = "template"
     """A synthesized CloudFormation template."""
 
+    ACKNOWLEDGEMENTS = "acknowledgements"
+    """What the deployment file acknowledges; `check` compares it with what all other rules found."""
+
     DEFAULT = "default"
     """Nothing to check: the rendering makes the violation impossible, and a test holds that."""
 

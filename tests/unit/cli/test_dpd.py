@@ -93,6 +93,8 @@ def test_unacknowledged_warning_is_1(write: Write) -> None:
     ("entry", "rule", "mentions"),
     [
         ("DPD-EKS-999", "DPD-ACK-001", "DPD-EKS-999"),
+        ("DPD-EKS-0001", "DPD-ACK-001", "did you mean `DPD-EKS-001`"),
+        ("DPD-EKS-001", "DPD-ACK-004", "twice"),
         ("DPD-HP-003", "DPD-ACK-002", "remove it"),
         ("DPD-NET-003", "DPD-ACK-003", "an error cannot be acknowledged"),
     ],

@@ -1,0 +1,1 @@
+"""Rules about acknowledgements: `check` itself decides them, after every other rule has spoken."""
