@@ -73,8 +73,8 @@ def test_says_how_large_the_stacks_are_and_what_the_groups_cost(default_run: Run
         ["prefill", "1", "x", "ml.p5.48xlarge"],
         ["decode", "1", "x", "ml.p5.48xlarge"],
     ]
-    assert all("$63.30/h (estimated: " in line for line in prices)
-    assert lines[-1] == "  instance groups at list price: $126.60/h"
+    assert all("$63.30/h (list, derived, 2026-11-09)" in line for line in prices)
+    assert lines[-1] == "  instance groups at list price: $126.60/h, $92,418/month"
 
 
 def test_stacks_are_protected_against_deletion(default_run: Run) -> None:
