@@ -20,13 +20,20 @@ def addons_are_pinned(deployment: Deployment) -> Iterator[Problem]:
     cluster = deployment.cluster
     if cluster.kubernetes_version not in {row.version for row in kubernetes_versions()}:
         return
-    for row in addons():
-        chosen = row.name in (cluster.addon_versions or {})
-        if row.pins and cluster.kubernetes_version not in row.pins and not chosen:
-            yield Problem(
-                path="cluster.kubernetes_version",
-                says=f"no version of the add-on `{row.name}` is known for this Kubernetes version",
-                given=f"`kubernetes_version: {cluster.kubernetes_version}`",
-                limit=", ".join(row.pins),
-                fix=f"name one under `cluster.addon_versions.{row.name}`",
-            )
+    unpinned = [
+        row.name
+        for row in addons()
+        if row.pins
+        and cluster.kubernetes_version not in row.pins
+        and row.name not in (cluster.addon_versions or {})
+    ]
+    if unpinned:
+        pinned = sorted({version for row in addons() for version in row.pins})
+        yield Problem(
+            path="cluster.kubernetes_version",
+            says="no version of some add-ons is known for this Kubernetes version",
+            given=f"`kubernetes_version: {cluster.kubernetes_version}`",
+            computed=", ".join(f"`{name}`" for name in unpinned),
+            limit=", ".join(pinned),
+            fix=f"name versions under `cluster.addon_versions`, for example of `{unpinned[0]}`",
+        )

@@ -219,7 +219,7 @@ EXAMPLES = (
             Bad(
                 case={"cluster.kubernetes_version": "1.31"},
                 at="cluster.kubernetes_version",
-                mentions=("`vpc-cni`", "cluster.addon_versions.vpc-cni"),
+                mentions=("`vpc-cni`, `kube-proxy`", "`cluster.addon_versions`", "1.32"),
             ),
         ),
     ),
