@@ -162,6 +162,14 @@ MUTANTS: dict[str, tuple[Callable[[Pod], None], str]] = {
         added_volume(api_token(None), "eks-pod-identity-token"),
         VOLUMES,
     ),
+    "path under pod identity's name": (
+        added_volume({"hostPath": {"path": "/"}}, "eks-pod-identity-token"),
+        VOLUMES,
+    ),
+    "secret under pod identity's name": (
+        added_volume({"projected": {"sources": [{"secret": {"name": "other"}}]}}, "eks-pod-identity-token"),
+        VOLUMES,
+    ),
     "debug container": (on_pod(ephemeralContainers=[{"name": "debugger", "image": "busybox"}]), DEBUG),
     "no seccomp": (without("securityContext", "seccompProfile"), SECCOMP),
     "no security context": (without("securityContext"), SECCOMP),
@@ -192,6 +200,11 @@ MUTANTS: dict[str, tuple[Callable[[Pod], None], str]] = {
     ),
     "every capability": (on_security(capabilities={"drop": ["ALL"], "add": ["ALL"]}), CAPABILITIES),
     "default capabilities": (on_security(capabilities={"add": ["IPC_LOCK"]}), CAPABILITIES),
+    "capabilities unsaid": (without("containers", 0, "securityContext", "capabilities"), CAPABILITIES),
+    "some capabilities kept": (
+        on_security(capabilities={"drop": ["NET_RAW"], "add": ["IPC_LOCK"]}),
+        CAPABILITIES,
+    ),
     "init container with a capability": (
         added_init_container(capabilities={"drop": ["ALL"], "add": ["NET_RAW"]}),
         CAPABILITIES,
@@ -207,6 +220,33 @@ def test_a_pod_that_asks_for_more_is_refused_for_that_reason_alone(mutant: str) 
     pod = worker()
     change(pod)
     assert refusals(policy_of("p5"), pod) == [message]
+
+
+def test_a_container_that_says_nothing_about_security_is_refused_for_what_it_would_get() -> None:
+    pod = worker()
+    del pod["spec"]["containers"][0]["securityContext"]
+    assert refusals(policy_of("p5"), pod) == [PRIVILEGED, CAPABILITIES]
+
+
+HARMLESS: dict[str, Callable[[Pod], None]] = {
+    "no volumes": without("volumes"),
+    "claim": added_volume({"persistentVolumeClaim": {"claimName": "weights"}}),
+    "empty list of debug containers": on_pod(ephemeralContainers=[]),
+    "no ports": without("containers", 0, "ports"),
+    "host port 0": on_container(ports=[{"containerPort": 8000, "hostPort": 0}]),
+    "seccomp said twice": on_security(seccompProfile={"type": "RuntimeDefault"}),
+    "no capability": on_security(capabilities={"drop": ["ALL"]}),
+    "not privileged, said": on_security(privileged=False, procMount="Default"),
+    "not on the host, said": on_pod(hostNetwork=False, hostPID=False, hostIPC=False),
+    "init container": added_init_container(),
+}
+
+
+@pytest.mark.parametrize("variant", HARMLESS)
+def test_a_pod_that_asks_for_less_or_says_the_default_is_admitted(variant: str) -> None:
+    pod = worker()
+    HARMLESS[variant](pod)
+    assert refusals(policy_of("p5"), pod) == []
 
 
 def test_every_validation_has_a_mutant() -> None:
