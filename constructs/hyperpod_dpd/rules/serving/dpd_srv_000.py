@@ -24,6 +24,6 @@ def everything_resolves(deployment: Deployment) -> Iterator[Problem]:
         resolve(deployment)
     except UnresolvedError as error:
         for obstacle in error.obstacles:
-            # the rule about tensor parallelism says this one
-            if obstacle.path != "serving.tensor_parallel":
+            # DPD-SRV-002 and DPD-HP-001 say these, with the limits
+            if obstacle.path != "serving.tensor_parallel" and not obstacle.path.endswith(".instance_type"):
                 yield Problem(path=obstacle.path, says=obstacle.says, given=obstacle.given, fix=obstacle.fix)
