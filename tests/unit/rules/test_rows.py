@@ -212,8 +212,8 @@ def test_no_check_knows_the_engines_of_a_deployment_that_cannot_be_resolved() ->
         serving__engine__name="unknown",
         hyperpod__instance_groups__0__instance_type="ml.unknown",
     )
-    found = [finding for finding in check(broken).errors if finding.rule.startswith("DPD-SRV-")]
-    assert {finding.rule for finding in found} == {"DPD-SRV-000"}
+    found = [finding for finding in check(broken).errors if finding.rule.startswith(("DPD-SRV-", "DPD-HP-"))]
+    assert {finding.rule for finding in found} == {"DPD-SRV-000", "DPD-HP-001"}
     assert {finding.problem.path for finding in found} == {
         "model.name",
         "serving.engine.name",
