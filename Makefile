@@ -95,6 +95,25 @@ format: $(VENV)/.dev ## format the code
 bench: $(VENV)/.dev node_modules/.package-lock.json ## measure, as ratios against a floor in one run
 	$(BIN)/python -m tools.bench
 
+# vLLM's router has requirements of its own; production-stack's comes from a checkout: its name on the index is another
+# project's. `PRODUCTION_STACK=/path/to/venv/bin/vllm-router` adds it to the run.
+BENCH_VENV := .bench-venv
+VLLM_ROUTER := $(BENCH_VENV)/bin/vllm-router
+PRODUCTION_STACK ?=
+PRODUCTION_STACK_VERSION ?= unknown
+
+$(VLLM_ROUTER): $(VENV)/.dev
+	$(BIN)/python -m venv $(BENCH_VENV)
+	$(UV) pip install --quiet --python $(BENCH_VENV)/bin/python vllm-router==0.1.17
+
+.PHONY: bench-router
+bench-router: $(VENV)/.dev $(VLLM_ROUTER) ## compare routers under load on two cores (needs a C compiler; about 15 minutes)
+	$(BIN)/python tools/bench_router.py --folder build/bench-router --vllm-router $(VLLM_ROUTER) --production-stack "$(PRODUCTION_STACK)" --production-stack-version "$(PRODUCTION_STACK_VERSION)"
+
+.PHONY: soak-router
+soak-router: $(VENV)/.dev ## keep the router busy for 30 minutes and see whether anything grows
+	$(BIN)/python tools/soak_router.py
+
 .PHONY: lock
 lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requirement files
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -o requirements/bootstrap.txt
