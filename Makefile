@@ -131,7 +131,7 @@ lock-images: $(VENV)/.bootstrap ## compile images/*/requirements.in into hash-pi
 
 .PHONY: clean
 clean: ## remove what the targets above made, the environment included
-	rm -rf $(VENV) $(ENGINES) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(ENGINES) $(BENCH_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
 
 .PHONY: drift
 drift: $(VENV)/.dev ## fail when a generated file differs from what the code says
