@@ -4,18 +4,21 @@ from hyperpod_dpd.derive.engine import EffectiveEngine, effective_engine
 from hyperpod_dpd.derive.geometry import UnreadableModelError, geometry_of, read_config
 from hyperpod_dpd.derive.obstacle import Obstacle, UnresolvedError
 from hyperpod_dpd.derive.ports import DecodePorts
+from hyperpod_dpd.derive.quota import QuotaNeed, quotas_needed
 from hyperpod_dpd.derive.serving import RoleFacts, ServingFacts, resolve, resolve_or_none
 
 __all__ = [
     "DecodePorts",
     "EffectiveEngine",
     "Obstacle",
+    "QuotaNeed",
     "RoleFacts",
     "ServingFacts",
     "UnreadableModelError",
     "UnresolvedError",
     "effective_engine",
     "geometry_of",
+    "quotas_needed",
     "read_config",
     "resolve",
     "resolve_or_none",

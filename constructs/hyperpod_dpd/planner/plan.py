@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 from hyperpod_dpd.catalog.calibration import MEASURED, PUBLIC
 from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
-from hyperpod_dpd.derive import ServingFacts, resolve
+from hyperpod_dpd.derive import QuotaNeed, ServingFacts, quotas_needed, resolve
 from hyperpod_dpd.physics import Band, MemoryFit, kv_bytes_per_token, transfer_seconds_band
 from hyperpod_dpd.planner.capacity import Capacity
 from hyperpod_dpd.planner.cost import HourlyBurn, hourly_burn
 from hyperpod_dpd.planner.nearest import Nearest, fits, nearest
+from hyperpod_dpd.planner.ratio import Balance
+from hyperpod_dpd.planner.scaling import scaling_warnings
 from hyperpod_dpd.planner.search import SearchSpace, Shapes, best, capacities, effort, search_space
 from hyperpod_dpd.planner.shape import Shape
 from hyperpod_dpd.planner.step import StepModel
@@ -128,6 +130,9 @@ class Search:
     self_managed: Capacity | None
     """Best disaggregated shape of all."""
 
+    balance: Balance
+    """What one prefiller and one decoder of the deployed types serve within the promises."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -140,6 +145,7 @@ class Plan:
     nearest: Nearest | None
     transfer: TransferFacts
     burn: HourlyBurn
+    quotas: tuple[QuotaNeed, ...]
     warnings: tuple[str, ...]
     traffic: Traffic | None = None
     search: Search | None = None
@@ -178,6 +184,7 @@ def make_plan(deployment: Deployment, *, full: bool = False, curves: bool = Fals
         nearest=None if fits(facts) else nearest(deployment, facts),
         transfer=_transfer(deployment, facts),
         burn=hourly_burn(deployment),
+        quotas=quotas_needed(deployment),
         warnings=tuple(_rule_warnings(deployment)),
     )
     return _Timed(deployment, facts, full=full, curves=curves).complete(plan) if plan.fits else plan
@@ -227,7 +234,12 @@ class _Timed:
         traffic = self._traffic(load)
         search, verdict = self._search()
         advice = self._threshold(traffic.rows[0].evaluation)
-        warnings = (*plan.warnings, *advice.warnings, *_load_warnings(load, traffic.rows[0].evaluation))
+        warnings = (
+            *plan.warnings,
+            *advice.warnings,
+            *_load_warnings(load, traffic.rows[0].evaluation),
+            *scaling_warnings(self._deployment.serving, search.balance),
+        )
         return replace(
             plan,
             traffic=traffic,
@@ -295,6 +307,7 @@ class _Timed:
             ),
             operator=best([one for one in split if "operator" in one.shape.backends]),
             self_managed=best(split),
+            balance=self._shapes.balance(deployed.prefill_instance, deployed.decode_instance),
         )
         verdict = Verdict(
             measured=Comparison(constants=MEASURED.name, disaggregated=best(split), colocated=best(together)),

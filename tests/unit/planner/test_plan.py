@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,14 @@ import pytest
 
 from hyperpod_dpd.cli.app import run
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.derive import quotas_needed, resolve
 from hyperpod_dpd.planner.plan import NoWorkersError, Plan, make_plan
 from hyperpod_dpd.planner.report.data import plan_as_dict
 from hyperpod_dpd.planner.simulation import PromptTooLongError
 from hyperpod_dpd.planner.verdict import Answer
 from hyperpod_dpd.planner.workload import NoTrafficError
 from hyperpod_dpd.rules import check
-from hyperpod_dpd.spec import Deployment, Price, Worker
+from hyperpod_dpd.spec import Deployment, Price, Scaling, Spot, Worker
 from hyperpod_dpd.spec.load import load
 
 DEPLOYMENTS = Path(__file__).parents[3] / "deployments"
@@ -200,6 +201,28 @@ def test_small_token_budget_on_the_decoder_keeps_the_gap_by_itself(deployment: D
     assert advice is not None
     assert advice.gap_tokens is None
     assert advice.reason.startswith("break-even")
+
+
+def test_quota_needed_adds_up_on_demand_groups_of_a_type(plan: Plan, deployment: Deployment) -> None:
+    assert [str(need) for need in plan.quotas] == ["2 × `ml.p5.48xlarge for cluster usage` (L-8762A75F)"]
+    groups = (
+        dataclasses.replace(deployment.hyperpod.instance_groups[0], capacity=Spot(type="spot")),
+        deployment.hyperpod.instance_groups[1],
+    )
+    assert [
+        need.instances for need in quotas_needed(_with(deployment, "hyperpod", instance_groups=groups))
+    ] == [1]
+
+
+def test_scaling_limits_that_drift_apart_are_a_warning_with_the_ratio(deployment: Deployment) -> None:
+    scaled = dataclasses.replace(deployment.serving.decode, scaling=Scaling(minimum=1, maximum=4))
+    plan = make_plan(_with(deployment, "serving", decode=scaled))
+    assert plan.search is not None
+    wanted = math.ceil(4 * plan.search.balance.prefillers_per_decoder)
+    assert any(f"`serving.prefill.scaling.maximum` to {wanted}" in warning for warning in plan.warnings)
+    followed = dataclasses.replace(deployment.serving.prefill, scaling=Scaling(minimum=3, maximum=wanted))
+    both = make_plan(_with(deployment, "serving", decode=scaled, prefill=followed))
+    assert not any("scaling" in warning for warning in both.warnings)
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
                 for group in plan.burn.groups
             ],
         },
+        "quotas": [_flat(need) for need in plan.quotas],
         "warnings": list(plan.warnings),
     }
     data |= _timed(plan)
@@ -78,6 +79,7 @@ def _timed(plan: Plan) -> dict[str, Any]:
             },
             "operator": _capacity(search.operator),
             "self_managed": _capacity(search.self_managed),
+            "prefillers_per_decoder": search.balance.prefillers_per_decoder,
         },
         "threshold": _flat(plan.threshold),
         "verdict": {

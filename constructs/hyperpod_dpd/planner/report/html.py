@@ -55,7 +55,7 @@ def plan_as_html(plan: Plan) -> str:
     if not plan.fits:
         body.append(_paragraph(tables.fit_text(plan), "warning"))
     body += ["<h2>Transfer</h2>", *map(_paragraph, tables.transfer_lines(plan))]
-    body += ["<h2>Cost</h2>", _paragraph(str(plan.burn))]
+    body += ["<h2>Cost</h2>", *map(_paragraph, tables.cost_lines(plan))]
     body.append(
         _paragraph(
             "Every figure is a prediction of a step-time and queueing model, none is a measurement of this deployment.",

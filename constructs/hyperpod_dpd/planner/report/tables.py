@@ -179,6 +179,12 @@ def recommendation_lines(plan: Plan) -> tuple[str, ...]:
     lines.append(
         f"best disaggregated on the operator backend (one decoder): {_capacity_text(operator) if operator else 'none'}"
     )
+    balanced = search.balance
+    lines.append(
+        f"one prefiller computes {balanced.prefill_requests_per_second:.1f} prompts/s, one decoder answers "
+        f"{balanced.decode_requests_per_second:.1f}/s at most within the limits: "
+        f"{balanced.prefillers_per_decoder:.1f} prefillers per full decoder"
+    )
     best = search.self_managed
     if best is not None and best != operator:
         lines.append(f"best disaggregated, self-managed only: {_capacity_text(best)}")
@@ -199,6 +205,12 @@ def threshold_lines(plan: Plan) -> tuple[str, ...]:
         + "; prefill capacity "
         + (f"{advice.capacity_tokens:,} tokens" if advice.capacity_tokens is not None else "sets no bound"),
     )
+
+
+def cost_lines(plan: Plan) -> tuple[str, ...]:
+    """Return the hourly cost, and the quotas without which AWS starts nothing."""
+    quotas = ", ".join(str(need) for need in plan.quotas)
+    return (str(plan.burn), f"quota needed: {quotas}") if quotas else (str(plan.burn),)
 
 
 def limits_text(plan: Plan) -> str:

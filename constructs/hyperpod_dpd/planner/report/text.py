@@ -33,7 +33,7 @@ def print_plan(plan: Plan, stream: TextIO) -> None:
         _print_table(console, tables.capacity_table(plan))
         _print_lines(console, "Shape", tables.recommendation_lines(plan))
         _print_lines(console, "Routing", tables.threshold_lines(plan))
-    _print_lines(console, "Cost", (str(plan.burn),))
+    _print_lines(console, "Cost", tables.cost_lines(plan))
     for warning in plan.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), warning))
 
