@@ -177,14 +177,17 @@ class App:
             name = "direct"
         else:
             try:
-                response = await self._transfer.serve(request, generation, decision)
+                served = await self._transfer.serve(request, generation, decision)
             except NotTakenError as error:
                 reason, name = error.reason, "direct"
             except FallbackError as error:
                 reason, name = error.reason, "fallback"
             else:
-                self._decided("disaggregated", Reason.THRESHOLD)
-                return response
+                if served.fallback is None:
+                    self._decided("disaggregated", Reason.THRESHOLD)
+                else:
+                    self._decided("fallback", served.fallback)
+                return served.response
         self._decided(name, reason)
         return await self._passthrough.serve(
             request,

@@ -8,6 +8,7 @@ Tensor-parallel ranks hold the same number of chunks, hence one number per decod
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import math
 
@@ -131,8 +132,10 @@ class Books:
         try:
             await future
         finally:
+            # a client that leaves in the moment in which room comes: `_wake` has taken the cancelled future out already
             if not future.done() or future.cancelled():
-                self._waiting.remove(future)
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(future)
 
     def check(self) -> None:
         """Compare accounts and entries.

@@ -1,6 +1,7 @@
 """What every transfer offers to the HTTP side."""
 
 import abc
+import dataclasses
 
 from aiohttp import web
 
@@ -26,13 +27,23 @@ class FallbackError(Exception):
         self.reason = reason
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """An answer that a client got.
+
+    Attributes:
+        fallback: why its end was decoded without the hand-off, where it was.
+    """
+
+    response: web.StreamResponse
+    fallback: Reason | None = None
+
+
 class Transfer(abc.ABC):
     """Serves a request by prefilling it on one worker and decoding it on another."""
 
     @abc.abstractmethod
-    async def serve(
-        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
-    ) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
         """Answer a request.
 
         Raises:

@@ -20,7 +20,7 @@ from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
 from dpd_router.stops import StopMatcher, may_span
 from dpd_router.tokens import FileTokenizer
-from dpd_router.transfer.base import FallbackError, Transfer
+from dpd_router.transfer.base import FallbackError, Served, Transfer
 from dpd_router.transfer.decoding import Choice, Decoding, ErrorEventError, open_decoding
 from dpd_router.transfer.lane import FirstToken, Lane, Shipment, copied_fields, trace_headers
 from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
@@ -76,9 +76,7 @@ class ContinueTransfer(Transfer):
         self._metrics = metrics
         self._tokenizer = tokenizer
 
-    async def serve(
-        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
-    ) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
         """Answer a request; see `Transfer.serve`."""
         sampling = copied_fields(generation.body, COPIED_FIELDS)
         # 1 keeps an end of sequence away only where the client asked for at least one token
@@ -91,7 +89,7 @@ class ContinueTransfer(Transfer):
 
     async def _answer(
         self, request: web.BaseRequest, generation: Generation, decision: Disaggregate, shipment: Shipment
-    ) -> web.StreamResponse:
+    ) -> Served:
         first = shipment.prefill.result()
         answer = answer_for(request, generation, self._metrics, len(decision.ids))
         answer.named(first.model)
@@ -102,7 +100,7 @@ class ContinueTransfer(Transfer):
             # the answer is complete; the hand-off is drained
             finish = Finish(reason="stop", stop_reason=first.stop_reason)
             await answer.text(first.text, 1, finish)
-            return await answer.end(1)
+            return Served(response=await answer.end(1))
         joint = self._join(generation, decision, first)
         if joint.shown:
             await answer.text(joint.shown, 1)
@@ -113,10 +111,9 @@ class ContinueTransfer(Transfer):
             reason = error.reason if isinstance(error, FallbackError) else Reason.DECODE_FAILED
             if not answer.started:
                 raise FallbackError(reason) from error
-            return await self._resume(
-                answer, generation, decision, handoff=shipment.handoff, joint=joint, reason=reason
-            )
-        return await self._relay(answer, decoding, joint, shipment.handoff)
+            response = await self._resume(answer, generation, decision, handoff=shipment.handoff, joint=joint)
+            return Served(response=response, fallback=reason)
+        return Served(response=await self._relay(answer, decoding, joint, shipment.handoff))
 
     # the joint
 
@@ -226,13 +223,11 @@ class ContinueTransfer(Transfer):
         *,
         handoff: Handoff,
         joint: _Joint,
-        reason: Reason,
     ) -> web.StreamResponse:
         """Go on without the hand-off after the client has seen the first token.
 
         The request carries no tag, so that it cannot read what the hand-off may have left half written.
         """
-        self._metrics.decisions.labels("fallback", reason).inc()
         assert handoff.first_token is not None
         body = self._body(generation, decision, joint, handoff.first_token)
         tried: set[Worker] = {handoff.decoder}

@@ -19,7 +19,7 @@ from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.passthrough import HOP_BY_HOP
 from dpd_router.pool import Pool
-from dpd_router.transfer.base import FallbackError, Transfer
+from dpd_router.transfer.base import FallbackError, Served, Transfer
 from dpd_router.transfer.lane import Lane, trace_headers
 from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError, chunks
 
@@ -57,9 +57,7 @@ class LandTransfer(Transfer):
         self._health = health
         self._metrics = metrics
 
-    async def serve(
-        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
-    ) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
         """Answer a request; see `Transfer.serve`."""
         shipment = await self._lane.ship(generation, decision, {"temperature": 0, "min_tokens": 0})
         handoff = shipment.handoff
@@ -72,7 +70,7 @@ class LandTransfer(Transfer):
                 raise FallbackError(Reason.LANDING_FAILED) from error
             if hit in {Hit.MISS, Hit.PARTIAL}:
                 raise FallbackError(Reason.LANDING_FAILED)
-            return await self._serve_landed(request, generation, handoff)
+            return Served(response=await self._serve_landed(request, generation, handoff))
         finally:
             self._custodian.leave(handoff, shipment.prefill)
 

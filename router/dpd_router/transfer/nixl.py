@@ -13,7 +13,7 @@ from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Worker
-from dpd_router.transfer.base import FallbackError, NotTakenError, Transfer, prefill_reason
+from dpd_router.transfer.base import FallbackError, NotTakenError, Served, Transfer, prefill_reason
 from dpd_router.transfer.lane import PREFILL_ATTEMPTS
 from dpd_router.upstream import Upstream, UpstreamError
 
@@ -55,9 +55,7 @@ class NixlTransfer(Transfer):
         self._health = health
         self._metrics = metrics
 
-    async def serve(
-        self, request: web.BaseRequest, generation: Generation, decision: Disaggregate
-    ) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
         """Answer a request; see `Transfer.serve`."""
         parameters = await self._prefill(generation, decision)
         decoder = self._pool.decoder(generation.affinity_key)
@@ -65,7 +63,7 @@ class NixlTransfer(Transfer):
             raise FallbackError(Reason.DECODER_GONE)
         body = encode_json({**generation.body, "kv_transfer_params": parameters})
         try:
-            return await self._passthrough.serve_from(
+            response = await self._passthrough.serve_from(
                 decoder,
                 request,
                 generation.kind,
@@ -77,6 +75,7 @@ class NixlTransfer(Transfer):
         except UpstreamError as error:
             self._metrics.handoff_failures.labels(Reason.DECODE_FAILED).inc()
             raise FallbackError(Reason.DECODE_FAILED) from error
+        return Served(response=response)
 
     async def _prefill(self, generation: Generation, decision: Disaggregate) -> Json:
         tried: set[Worker] = set()
