@@ -104,6 +104,17 @@ async def test_waiters_wake_when_room_comes(books: Books) -> None:
     assert books.waiting == 0
 
 
+async def test_a_waiter_that_leaves_when_room_comes_just_leaves(books: Books) -> None:
+    books.reserve("a", "d", 1)
+    wait = asyncio.create_task(books.room())
+    await asyncio.sleep(0)
+    wait.cancel()
+    books.settle("a")
+    with pytest.raises(asyncio.CancelledError):
+        await wait
+    assert books.waiting == 0
+
+
 @given(
     st.lists(
         st.tuples(
