@@ -138,7 +138,7 @@ def wait_ready(port: int, process: subprocess.Popen[bytes], log: Path, *, second
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            sys.exit(f"error: the router ended with status {process.returncode}. help: see `{log}`")
+            sys.exit(f"error: the process ended with status {process.returncode}. help: see `{log}`")
         request = urllib.request.Request(
             f"http://127.0.0.1:{port}/v1/completions", data=body, headers={"Content-Type": "application/json"}
         )
@@ -230,7 +230,9 @@ class Bench:
         for kind, tick, burst in (("paced", TICK_MICROSECONDS, 1), ("flat out", 0, BURST)):
             ports = free_ports(3)
             command = [str(self.worker), str(TOKENS), str(tick), str(burst), *map(str, ports)]
-            with started(command, core=LOAD_CORE, log=self.folder / "workers.log"):
+            log = self.folder / "workers.log"
+            with started(command, core=LOAD_CORE, log=log) as process:
+                wait_ready(ports[-1], process, log)
                 self._rounds(kind, ports)
         return {key: median(runs) for key, runs in self.runs.items()}
 
