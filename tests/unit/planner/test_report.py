@@ -1,6 +1,7 @@
 """The page: self-contained, escaped, labelled."""
 
 import dataclasses
+import io
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -8,8 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hyperpod_dpd.planner.plan import make_plan
+from hyperpod_dpd.planner.report import tables
 from hyperpod_dpd.planner.report.html import plan_as_html
 from hyperpod_dpd.planner.report.svg import Bar, Limit, Part, Series, line_chart, nice_ticks, stacked_bars
+from hyperpod_dpd.planner.report.text import print_plan
 from hyperpod_dpd.spec.load import load
 
 DEFAULT = Path(__file__).parents[3] / "deployments" / "llama-3.3-70b-p5.yaml"
@@ -93,3 +96,21 @@ def test_parts_of_a_bar_are_drawn_to_scale() -> None:
     )
     widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="28"', drawn)]
     assert widths[0] == pytest.approx(3 * widths[1], rel=0.01)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_figure_is_left_out_on_any_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    plan = make_plan(load(DEFAULT).deployment)
+    stream = _Terminal()
+    print_plan(plan, stream)
+    shown = stream.getvalue()
+    for table in (tables.fit_table(plan), tables.traffic_table(plan), tables.capacity_table(plan)):
+        for row in table.rows:
+            assert all(cell in shown for cell in row[1:])

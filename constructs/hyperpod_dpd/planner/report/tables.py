@@ -269,7 +269,7 @@ def _kept(evaluations: Sequence[Evaluation]) -> str:
 
 def _band(values: Sequence[float], pattern: str) -> str:
     texts = list(dict.fromkeys(format(value, pattern) for value in sorted(values)))
-    return " – ".join((texts[0], texts[-1])) if len(texts) > 1 else texts[0] if texts else _NOTHING
+    return "–".join((texts[0], texts[-1])) if len(texts) > 1 else texts[0] if texts else _NOTHING
 
 
 def _capacity_row(one: Capacity) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from hyperpod_dpd.planner.plan import Plan
 from hyperpod_dpd.planner.report import tables
 from hyperpod_dpd.planner.report.tables import Table
 
+_LEAST_FIRST_COLUMN = 12
 _LEAST_COLUMNS = 120
 """Width of what is piped into a file: a table that wraps every number helps nobody."""
 
@@ -39,18 +40,28 @@ def print_plan(plan: Plan, stream: TextIO) -> None:
 
 
 def _print_table(console: Console, table: Table) -> None:
-    shown = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    shown = RichTable(
+        title=table.title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
     for position, header in enumerate(table.headers):
+        # words of a header stand below each other, so that the numbers decide the width
         shown.add_column(
-            header,
+            header.replace(" ", "\n"),
             justify="left" if position == 0 else "right",
             overflow="fold",
             no_wrap=position > 0,
-            min_width=None if position else 12,
+            min_width=None if position else _LEAST_FIRST_COLUMN,
         )
     for row in table.rows:
         shown.add_row(*row)
-    console.print(shown)
+    # a narrower terminal breaks the lines itself, which is ugly; rich would leave numbers out, which is worse
+    needed = console.measure(shown, options=console.options.update(max_width=_LEAST_COLUMNS)).minimum
+    console.print(shown, width=max(console.width, needed), crop=False)
     if table.note:
         console.print(Text(table.note, style="dim"))
     console.print()
