@@ -379,6 +379,20 @@ EXAMPLES = (
         ),
     ),
     Example(
+        rule="DPD-SRV-123",
+        good=(
+            {"model.name": "deepseek-v3", **_NIXL},
+            {"model.name": "deepseek-v3", "serving.tensor_parallel": 1},
+        ),
+        bad=(
+            Bad(
+                case={"model.name": "deepseek-v3"},
+                at="serving.transfer.type",
+                mentions=("`deepseek-v3`", "`tensor_parallel: 8`", "1 notification of 8", "`type: nixl`"),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SRV-205",
         good=(
             _decode_arguments("--max-logprobs", "20"),
