@@ -65,6 +65,11 @@ synth: $(VENV)/.runtime node_modules/.package-lock.json ## synthesize DEPLOYMENT
 render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment into manifests/rendered/
 	$(BIN)/python manifests/main.py
 
+.PHONY: dependencies-archive
+dependencies-archive: $(VENV)/.runtime ## pack the HyperPod dependencies for a closed network into build/
+	@mkdir -p build
+	$(BIN)/python -m hyperpod_dpd.cluster.dependencies_chart.archive build/hyperpod-dependencies.tar.gz
+
 # -- checks -------------------------------------------------------------------------------------------------------
 
 PYTEST = $(BIN)/python -m pytest

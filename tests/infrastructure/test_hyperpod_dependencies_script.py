@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from hyperpod_dpd.catalog import charts
+from hyperpod_dpd.cluster.dependencies_chart import archive as archive_module
 from hyperpod_dpd.cluster.dependencies_chart import build_environment
-from hyperpod_dpd.cluster.dependencies_chart import chart as chart_module
 
-SCRIPT = Path(chart_module.__file__).parent / "scripts" / "dependencies.sh"
+SCRIPT = Path(archive_module.__file__).parent / "scripts" / "dependencies.sh"
 IMAGE = "767398015722.dkr.ecr.us-east-1.amazonaws.com/hyperpod-health-monitoring-agent:1.0.1892.0_1.0.424.0"
 CHART_YAML = """\
 apiVersion: v2
@@ -404,3 +404,23 @@ def test_an_unknown_action_is_refused(sandbox: Sandbox, arguments: list[str]) ->
         "expected install, uninstall or archive FILE" in outcome.reason
         or "name of the file" in outcome.reason
     )
+
+
+def test_the_archive_is_packed_with_the_catalogs_pins(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in sandbox.environment.items():
+        if not name.startswith("DPD_") or name == "DPD_RETRY_SECONDS":
+            monkeypatch.setenv(name, value)
+    # the stub's download is not the real one, and the catalog's digest says so
+    assert archive_module.main([str(sandbox.state / "archive.tar.gz")]) == 1
+    assert f"expected {charts.HELM.sha256}: refused" in capfd.readouterr().err
+    assert not (sandbox.state / "archive.tar.gz").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["one", "two"]])
+def test_packing_needs_one_file_name(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert archive_module.main(arguments) == 2
+    assert "usage: " in capsys.readouterr().err
