@@ -302,6 +302,7 @@ class Connection(asyncio.Protocol):
         """Keep the transport."""
         # uvloop's transports have the interface and not the class
         self._transport = cast("asyncio.Transport", transport)
+        self._pool.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Pass the worker's bytes to the exchange."""
@@ -367,6 +368,8 @@ class RelayPool:
     def __init__(self, connect_timeout_seconds: float) -> None:
         self._connect_timeout_seconds = connect_timeout_seconds
         self._idle: dict[str, collections.deque[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._all_closed = asyncio.Event()
 
     async def send(
         self,
@@ -434,18 +437,27 @@ class RelayPool:
         while idle and connection.idle_since - idle[0].idle_since > IDLE_SECONDS:
             idle.popleft().abort()
 
+    def opened(self, connection: Connection) -> None:
+        """Know about a connection until it is closed."""
+        self._open.add(connection)
+        self._all_closed.clear()
+
     def forget(self, key: str, connection: Connection) -> None:
         """Drop a connection that is closed."""
+        self._open.discard(connection)
+        if not self._open:
+            self._all_closed.set()
         with contextlib.suppress(KeyError, ValueError):
             self._idle[key].remove(connection)
             if not self._idle[key]:
                 del self._idle[key]
 
-    def stop(self) -> None:
-        """Close every idle connection."""
-        for idle in list(self._idle.values()):
-            for connection in list(idle):
-                connection.abort()
+    async def stop(self) -> None:
+        """Close every connection."""
+        for connection in list(self._open):
+            connection.abort()
+        if self._open:
+            await self._all_closed.wait()
 
 
 def request_head(worker: Worker, path: str, headers: Mapping[str, str], length: int) -> bytes:

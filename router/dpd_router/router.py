@@ -229,7 +229,7 @@ class Router:
         await cancelled(self._key_task)
         await self.socket.stop()
         await self.upstream.stop()
-        self.relays.stop()
+        await self.relays.stop()
         self.tracing.stop()
         log.info("router stopped", extra={"fields": {"handoffs_left": left}})
         return left

@@ -127,9 +127,7 @@ class Server:
 async def relays() -> AsyncIterator[RelayPool]:
     pool = RelayPool(1.0)
     yield pool
-    pool.stop()
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await pool.stop()
 
 
 async def send(relays: RelayPool, worker: Worker, **options: Any) -> bytes:
