@@ -7,9 +7,14 @@ from hyperpod_dpd.derive import DecodePorts
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.rules.serving.subjects import hands_over_through_lmcache
+from hyperpod_dpd.serving.names import NOTIFICATION_PORT, ROUTER_PORT, WORKER_HTTP_PORT
 from hyperpod_dpd.spec import Deployment
 
-TAKEN_PORTS: Final = {8000: "vLLM's HTTP server", 8081: "the router", 7500: "the router's notifications"}
+TAKEN_PORTS: Final = {
+    WORKER_HTTP_PORT: "vLLM's HTTP server",
+    ROUTER_PORT: "the router",
+    NOTIFICATION_PORT: "the router's notifications",
+}
 
 
 @deployment_rule(
