@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 
+import uvloop
+
 from dpd_simulator.arguments import Startup, StartupError, parse
 from dpd_simulator.process import SimulatedEngine
 
@@ -23,7 +25,7 @@ def main() -> int:
     except StartupError as error:
         sys.stderr.write(f"dpd-simulator: error: {error}\n")
         return _EXIT_REFUSED
-    return asyncio.run(_serve(startup))
+    return uvloop.run(_serve(startup))
 
 
 async def _serve(startup: Startup) -> int:

@@ -7,6 +7,7 @@ minimum lengths) is in `sampling`, so that a router which moves the border betwe
 
 import array
 import hashlib
+import struct
 from collections.abc import Sequence
 
 from dpd_simulator.tokenizer import Vocabulary
@@ -19,6 +20,10 @@ _LEADING_BYTE_BELOW = 24  # of 256: about one lane in ten starts a character of 
 # Leading bytes without restrictions on the byte that follows, and how many bytes follow.
 _LEADING_BYTES: tuple[int, ...] = (*range(0xC3, 0xE0), *range(0xE1, 0xED), *range(0xF1, 0xF4))
 _LAST_OF_TWO, _LAST_OF_THREE = 0xE0, 0xF0
+
+_HIGHEST_SCORE = 6.0
+_SCORE_UNIT = _HIGHEST_SCORE / 2**32
+_unpack = struct.Struct(f"<{_LANES}Q").unpack
 
 Scores = dict[int, float]
 
@@ -54,29 +59,25 @@ class ModelState:
 
     def scores(self) -> Scores:
         """Unnormalized log probabilities of the few tokens that can follow."""
-        lanes = self._digest.copy().digest()
-        scores: Scores = {}
-        for lane in range(_LANES):
-            part = lanes[8 * lane : 8 * lane + 8]
-            token_id = self._token(lane, part)
-            scores[token_id] = max(
-                scores.get(token_id, -1.0), int.from_bytes(part[4:], "little") / 2**32 * 6.0
-            )
-        if lanes[0] < _END_OF_TURN_BELOW and not self._continuation_bytes:
-            scores[self._vocabulary.end_of_turn_id] = 8.0
-        return scores
-
-    def _token(self, lane: int, part: bytes) -> int:
+        lanes = _unpack(self._digest.copy().digest())
         vocabulary = self._vocabulary
-        choice = int.from_bytes(part[1:4], "little")
-        if self._continuation_bytes:
-            return vocabulary.byte_ids[0x80 + choice % 0x40]
-        if part[0] < _LEADING_BYTE_BELOW and lane:
-            return vocabulary.byte_ids[_LEADING_BYTES[choice % len(_LEADING_BYTES)]]
-        words = vocabulary.size - vocabulary.first_word_id - 8
-        # Three lanes in four draw from a few words, so that outputs repeat themselves and penalties matter.
-        first: int = vocabulary.first_word_id
-        return first + choice % (_COMMON_WORDS if lane % 4 else words)
+        scores: Scores = {}
+        for lane, bits in enumerate(lanes):
+            choice = bits >> 8 & 0xFFFFFF
+            if self._continuation_bytes:
+                token_id = vocabulary.byte_ids[0x80 + choice % 0x40]
+            elif bits & 0xFF < _LEADING_BYTE_BELOW and lane:
+                token_id = vocabulary.byte_ids[_LEADING_BYTES[choice % len(_LEADING_BYTES)]]
+            else:
+                # Three lanes in four draw from a few words, so that outputs repeat themselves and penalties matter.
+                words = _COMMON_WORDS if lane % 4 else vocabulary.words
+                token_id = vocabulary.first_word_id + choice % words
+            score = (bits >> 32) * _SCORE_UNIT
+            if score > scores.get(token_id, -1.0):
+                scores[token_id] = score
+        if lanes[0] & 0xFF < _END_OF_TURN_BELOW and not self._continuation_bytes:
+            scores[vocabulary.end_of_turn_id] = 8.0
+        return scores
 
     def _follow_bytes(self, token_id: int) -> None:
         byte = self._vocabulary.byte_of_id.get(token_id)

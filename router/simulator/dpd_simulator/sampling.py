@@ -44,6 +44,13 @@ class SamplingParameters:
         """Whether no random number is drawn (vLLM treats temperatures below 1e-5 so)."""
         return self.temperature < 1e-5
 
+    @property
+    def adjusts_nothing(self) -> bool:
+        """Whether the model's scores are sampled as they are."""
+        steered = self.logit_bias or self.allowed_token_ids or self.bad_words or self.min_tokens
+        penalized = self.presence_penalty or self.frequency_penalty or self.repetition_penalty != 1.0
+        return not steered and not penalized
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledToken:
@@ -56,7 +63,15 @@ class SampledToken:
 class Sampler:
     """Samples the output of one sequence. Its state starts at the first output token, as in vLLM."""
 
-    __slots__ = ("_counts", "_generator", "_parameters", "_prompt_ids", "_vocabulary", "output_ids")
+    __slots__ = (
+        "_counts",
+        "_generator",
+        "_parameters",
+        "_prompt_ids",
+        "_unadjusted",
+        "_vocabulary",
+        "output_ids",
+    )
 
     def __init__(
         self,
@@ -71,13 +86,15 @@ class Sampler:
         self._prompt_ids = frozenset(prompt_ids) if parameters.repetition_penalty != 1.0 else frozenset()
         self._counts: Counter[int] = Counter()
         self._generator = engine_generator if parameters.seed is None else random.Random(parameters.seed)  # noqa: S311
+        self._unadjusted = parameters.adjusts_nothing
         self.output_ids: list[int] = []
 
     def next_token(self, state: ModelState) -> SampledToken:
         """Draw the next token and remember it; the caller adds it to `state`."""
         raw = state.scores()
-        token_id = self._draw(self._adjusted(raw))
-        self._counts[token_id] += 1
+        token_id = self._draw(raw if self._unadjusted else self._adjusted(raw))
+        if not self._unadjusted:
+            self._counts[token_id] += 1
         self.output_ids.append(token_id)
         count = self._parameters.logprobs
         return SampledToken(
@@ -124,9 +141,10 @@ class Sampler:
 
     def _draw(self, scores: Scores) -> int:
         parameters = self._parameters
-        ranked = sorted(scores, key=lambda token_id: (-scores[token_id], token_id))
         if parameters.greedy:
-            return ranked[0]
+            best_score = max(scores.values())
+            return min(token_id for token_id, score in scores.items() if score == best_score)
+        ranked = sorted(scores, key=lambda token_id: (-scores[token_id], token_id))
         if parameters.top_k > 0:
             ranked = ranked[: parameters.top_k]
         best = scores[ranked[0]]

@@ -32,6 +32,8 @@ class Vocabulary:
         self.byte_ids: tuple[int, ...] = tuple(self._id(letter) for letter in _byte_letters())
         self.byte_of_id: Mapping[int, int] = {token_id: byte for byte, token_id in enumerate(self.byte_ids)}
         self.first_word_id: int = self._id("ba")
+        # Words end where the special tokens begin.
+        self.words: int = min(self._id(token) for token in SPECIAL_TOKENS) - self.first_word_id
 
     def _id(self, token: str) -> int:
         token_id: int | None = self.tokenizer.token_to_id(token)
