@@ -41,7 +41,7 @@ def _expected(deployment: Deployment, facts: ServingFacts) -> Iterator[Problem]:
             path="serving.transfer.pd_buffer_gib",
             says="the declared load does not fit into the PD buffers at once",
             given=f"`concurrency: {traffic.concurrency}` prompts of {prompt_tokens:,} tokens, "
-            f"{facts.decode.replicas} decoders",
+            f"`serving.decode.replicas: {facts.decode.replicas}`",
             computed=f"{held} such prompts fit ({buffer.chunks_for(prompt_tokens)} of {buffer.chunks:,} chunks each)",
             fix="raise `decode_pd_buffer_gib` or `serving.decode.replicas`",
         )
