@@ -1,13 +1,13 @@
 """How much a shape serves while it keeps the promises, and what a token then costs."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hyperpod_dpd.catalog.calibration import MEASURED, StepCalibration
 from hyperpod_dpd.planner.shape import Shape
 from hyperpod_dpd.planner.workbench import Evaluation, Workbench
 
-_MOST_USERS = 1024
+_MOST_USERS = 4096
 _CLOSE_ENOUGH = 1.06
 """Stop when the bounds are this close: the model is no better than that."""
 
@@ -30,9 +30,21 @@ def capacity(
 ) -> Capacity | None:
     """Return the capacity of `shape` within the deployment's promises, or None when one user is too many.
 
+    Colocated workers share nothing, so one of them is loaded and the result multiplied, then measured once together.
+
     Raises:
         PromptTooLongError: a request fits into no worker.
     """
+    if shape.disaggregated or shape.decoders == 1:
+        return _capacity(bench, shape, calibration, guess)
+    one = _capacity(bench, replace(shape, decoders=1), calibration, max(1, guess // shape.decoders))
+    if one is None:
+        return None
+    users = one.users * shape.decoders
+    return Capacity(users=users, evaluation=bench.evaluate(shape, bench.users(users), calibration))
+
+
+def _capacity(bench: Workbench, shape: Shape, calibration: StepCalibration, guess: int) -> Capacity | None:
     good, bad = 0, _MOST_USERS + 1
     users = max(1, min(guess, _MOST_USERS))
     while bad > max(good + 1, good * _CLOSE_ENOUGH):

@@ -8,7 +8,7 @@ from hyperpod_dpd.derive import ServingFacts, resolve_or_none
 from hyperpod_dpd.physics import tensor_parallel_degrees
 from hyperpod_dpd.spec import Deployment
 
-_SMALLER_BUFFERS_GIB = (4.0, 2.0)
+_OTHER_BUFFERS_GIB = (8.0, 4.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def fits(facts: ServingFacts) -> bool:
 
 
 def nearest(deployment: Deployment, facts: ServingFacts) -> Nearest | None:
-    """Return the smallest change after which the workers fit, or None when no single change is enough."""
+    """Return the smallest change after which the workers fit, or None when none of them is enough."""
     for change, candidate in _changes(deployment, facts):
         resolved = resolve_or_none(candidate)
         if resolved is not None and fits(resolved):
@@ -49,7 +49,7 @@ def _changes(deployment: Deployment, facts: ServingFacts) -> Iterator[tuple[str,
         decode=replace(serving.decode, gpu_memory_utilization=None),
     )
     yield "leave `gpu_memory_utilization` out", replace(deployment, serving=free)
-    for size_gib in _SMALLER_BUFFERS_GIB:
+    for size_gib in _OTHER_BUFFERS_GIB:
         transfer = replace(serving.transfer, pd_buffer_gib=size_gib, decode_pd_buffer_gib=None)
         yield (
             f"`serving.transfer.pd_buffer_gib: {size_gib:g}`",
@@ -67,11 +67,15 @@ def _changes(deployment: Deployment, facts: ServingFacts) -> Iterator[tuple[str,
     if deployment.model.weights != "fp8":
         fp8 = replace(deployment.model, weights="fp8")
         yield "`model.weights: fp8`", replace(deployment, serving=free, model=fp8)
-    for row in instance_types():
-        groups = tuple(
-            replace(group, instance_type=row.name) for group in deployment.hyperpod.instance_groups
-        )
-        yield (
-            f"`instance_type: {row.name}` in every group",
-            replace(deployment, serving=free, hyperpod=replace(deployment.hyperpod, instance_groups=groups)),
-        )
+    for weights in dict.fromkeys((deployment.model.weights, "fp8")):
+        model = replace(deployment.model, weights=weights)
+        also = "" if weights == deployment.model.weights else f" and `model.weights: {weights}`"
+        for row in instance_types():
+            groups = tuple(
+                replace(group, instance_type=row.name) for group in deployment.hyperpod.instance_groups
+            )
+            pools = replace(deployment.hyperpod, instance_groups=groups)
+            yield (
+                f"`instance_type: {row.name}` in every group{also}",
+                replace(deployment, serving=free, hyperpod=pools, model=model),
+            )

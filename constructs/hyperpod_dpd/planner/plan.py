@@ -118,6 +118,10 @@ class Search:
     """What each shape serves within the promises."""
 
     space: SearchSpace
+
+    threshold_tokens: int
+    """Threshold of the disaggregated shapes: the break-even, so that they show what they can do."""
+
     capacities: tuple[Capacity, ...]
     """Cheapest first."""
 
@@ -232,8 +236,8 @@ class _Timed:
     def complete(self, plan: Plan) -> Plan:
         load = self._bench.load()
         traffic = self._traffic(load)
-        search, verdict = self._search()
         advice = self._threshold(traffic.rows[0].evaluation)
+        search, verdict = self._search(advice)
         warnings = (
             *plan.warnings,
             *advice.warnings,
@@ -263,7 +267,7 @@ class _Timed:
             "deployed": deployed,
             "default": self._shapes.colocated(instance, default, same),
             "tuned": self._shapes.colocated(instance, tuned, same),
-            "one node": self._shapes.colocated(instance, default, 1),
+            "one node": self._shapes.colocated(instance, default),
         }
         rows = [
             TrafficRow(
@@ -277,7 +281,12 @@ class _Timed:
 
     # -- within the promises ----------------------------------------------------------------------------------------
 
-    def _search(self) -> tuple[Search, Verdict]:
+    def _search(self, advice: ThresholdAdvice) -> tuple[Search, Verdict]:
+        threshold = (
+            advice.break_even_tokens if advice.break_even_tokens is not None else advice.recommended_tokens
+        )
+        routing = replace(self._deployment.routing, threshold_tokens=threshold)
+        bench = Workbench(replace(self._deployment, routing=routing), self._facts)
         deployed = self._shapes.deployed()
         colocated = [
             self._shapes.colocated(instance, budget)
@@ -293,11 +302,12 @@ class _Timed:
                 ]
             )
         )
-        together = capacities(self._bench, colocated)
-        split = capacities(self._bench, disaggregated)
+        together = capacities(bench, colocated)
+        split = capacities(bench, disaggregated)
         found = _distinct(sorted([*together, *split], key=lambda one: effort(one.evaluation)))
         search = Search(
             space=self._space,
+            threshold_tokens=threshold,
             capacities=tuple(found),
             recommended=best(found),
             equal_hardware=EqualHardware(
@@ -313,8 +323,8 @@ class _Timed:
             measured=Comparison(constants=MEASURED.name, disaggregated=best(split), colocated=best(together)),
             public=Comparison(
                 constants=PUBLIC.name,
-                disaggregated=best(capacities(self._bench, _promising(split, disaggregated), PUBLIC)),
-                colocated=best(capacities(self._bench, _promising(together, colocated), PUBLIC)),
+                disaggregated=best(capacities(bench, _promising(split, disaggregated), PUBLIC)),
+                colocated=best(capacities(bench, _promising(together, colocated), PUBLIC)),
             ),
         )
         return search, verdict
@@ -323,9 +333,8 @@ class _Timed:
         """Return `nodes` nodes of the colocated worker `one`: workers do not share anything, so it scales."""
         if one is None:
             return None
-        workers = nodes * (one.shape.decode_instance.gpus // one.shape.gpus_per_worker)
-        users = one.users * workers
-        evaluation = self._bench.evaluate(one.shape.times(workers), self._bench.users(users))
+        users = one.users * nodes
+        evaluation = self._bench.evaluate(one.shape.times(nodes), self._bench.users(users))
         return Capacity(users=users, evaluation=evaluation)
 
     # -- threshold, timeline, curves --------------------------------------------------------------------------------

@@ -77,12 +77,12 @@ class Shapes:
             max_num_seqs=min(facts.decode.max_num_seqs, facts.decode.max_num_batched_tokens),
         )
 
-    def colocated(self, instance: InstanceType, budget: int, workers: int = 1) -> Shape:
-        """Return `workers` colocated workers with the baseline's settings and `budget`."""
+    def colocated(self, instance: InstanceType, budget: int, workers: int | None = None) -> Shape:
+        """Return colocated workers with the baseline's settings and `budget`; by default as many as fill a node."""
         most = self._deployment.serving.baseline.max_num_seqs or VLLM_DEFAULTS.max_num_seqs
         return Shape(
             prefillers=0,
-            decoders=workers,
+            decoders=workers if workers is not None else instance.gpus // self._facts.decode.gpus,
             prefill_instance=instance,
             decode_instance=instance,
             gpus_per_worker=self._facts.decode.gpus,
@@ -120,7 +120,7 @@ class Shapes:
             for shape in self._ratios(space, prefill, decode, balanced):
                 if shape.nodes > space.most_nodes or (nodes is not None and shape.nodes != nodes):
                     continue
-                if nodes is None and math.gcd(shape.prefillers, shape.decoders) > 1:
+                if nodes is None and _is_multiple(shape):
                     continue
                 price = shape.usd_per_hour(self._deployment.prices)
                 effort = price if price is not None else float(shape.nodes)
@@ -144,6 +144,18 @@ class Shapes:
                     decode_instance=decode,
                     max_num_seqs=min(batch, budget),
                 )
+
+
+def _is_multiple(shape: Shape) -> bool:
+    """Return whether the shape is several smaller ones side by side, on the same number of nodes."""
+    common = math.gcd(shape.prefillers, shape.decoders)
+    return any(
+        shape.prefillers % part == 0
+        and shape.decoders % part == 0
+        and replace(shape, prefillers=shape.prefillers // part, decoders=shape.decoders // part).nodes * part
+        == shape.nodes
+        for part in range(2, common + 1)
+    )
 
 
 def capacities(

@@ -15,7 +15,7 @@ from hyperpod_dpd.physics import (
 from hyperpod_dpd.planner.cost import usd_per_million_tokens
 from hyperpod_dpd.planner.engine import EngineLimits
 from hyperpod_dpd.planner.shape import Shape
-from hyperpod_dpd.planner.simulation import simulate
+from hyperpod_dpd.planner.simulation import PromptTooLongError, simulate
 from hyperpod_dpd.planner.step import StepModel, step_model
 from hyperpod_dpd.planner.summary import Summary, summarize
 from hyperpod_dpd.planner.system import (
@@ -45,6 +45,8 @@ _OPEN_LOOP_REQUESTS = 600
 _OPEN_LOOP_SKIPPED = 100
 _LONGEST_TRACE = 20_000
 _LEAST_MEASURED = 96
+_MANY_USERS = 512
+"""From here on one turn of every user says enough."""
 
 SATURATION = 0.95
 """Below this share of the offered rate the queue only grows."""
@@ -106,13 +108,19 @@ class Workbench:
 
         Raises:
             NoTrafficError: the deployment names neither users, nor a rate, nor a trace with a request.
+            PromptTooLongError: a request is longer than the model serves.
             UnreadableTraceError: the trace file is not one.
         """
         traffic = self._deployment.traffic
         if traffic.trace_file is not None:
             return self._trace(Path(traffic.trace_file))
+        for prompt in {
+            traffic.input_tokens,
+            *([traffic.short_input_tokens] if traffic.long_share < 1 else []),
+        }:
+            refuse_longer_than(self._facts.max_model_len_tokens, prompt, traffic.output_tokens)
         if traffic.concurrency is not None:
-            return self.users(traffic.concurrency)
+            return self.users(traffic.concurrency, turns=2 if traffic.concurrency <= _MANY_USERS else 1)
         if traffic.requests_per_second is None:
             raise NoTrafficError(
                 "zero traffic: `traffic` names neither users, nor a rate, nor a trace. "
@@ -156,6 +164,10 @@ class Workbench:
     def _recorded(self, path: Path) -> OpenLoop:
         if self._trace_read is None:
             self._trace_read = read_trace(path)
+            for request in self._trace_read.requests:
+                refuse_longer_than(
+                    self._facts.max_model_len_tokens, request.input_tokens, request.output_tokens
+                )
         return self._trace_read
 
     def _trace(self, path: Path) -> Load:
@@ -309,6 +321,19 @@ class Workbench:
             tensor_parallel=facts.tensor_parallel,
             gpu_memory_utilization=utilization,
             pd_buffer_bytes=buffer_bytes,
+        )
+
+
+def refuse_longer_than(longest_tokens: int, input_tokens: int, output_tokens: int) -> None:
+    """Check that the engines accept such a request.
+
+    Raises:
+        PromptTooLongError: prompt and answer together are longer than `max_model_len_tokens`.
+    """
+    if input_tokens + output_tokens > longest_tokens:
+        raise PromptTooLongError(
+            f"a request of {input_tokens:,} + {output_tokens:,} tokens is longer than "
+            f"`serving.max_model_len_tokens: {longest_tokens}`. help: raise it, or plan with shorter requests"
         )
 
 

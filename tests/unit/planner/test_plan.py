@@ -257,7 +257,7 @@ def test_no_decoder_is_refused(deployment: Deployment) -> None:
 
 
 def test_prompt_that_no_worker_holds_is_refused(deployment: Deployment) -> None:
-    with pytest.raises(PromptTooLongError, match="does not fit into the"):
+    with pytest.raises(PromptTooLongError, match="is longer than"):
         make_plan(_with(deployment, "traffic", input_tokens=10_000_000))
 
 
@@ -357,3 +357,33 @@ def test_command_on_a_plan_that_cannot_fit_prints_the_fit_and_the_way_out(
 def test_unwritable_report_is_said_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(DEFAULT), "--html", str(tmp_path / "missing" / "plan.html")]) == Exit.UNREADABLE
     assert "cannot be written: No such file" in capsys.readouterr().err
+
+
+def test_request_longer_than_the_model_serves_is_refused(deployment: Deployment) -> None:
+    with pytest.raises(PromptTooLongError, match=r"longer than `serving\.max_model_len_tokens: 16384`"):
+        make_plan(_with(deployment, "traffic", input_tokens=16_384))
+
+
+def test_trace_with_a_request_longer_than_the_model_serves_is_refused(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text('{"arrival_seconds": 0, "input_tokens": 20000, "output_tokens": 5}\n')
+    with pytest.raises(PromptTooLongError, match=r"20,000 \+ 5 tokens"):
+        make_plan(_with(deployment, "traffic", concurrency=None, trace_file=str(trace)))
+
+
+def test_model_that_fits_only_with_two_changes_is_told_both(deployment: Deployment) -> None:
+    plan = make_plan(_with(deployment, "model", name="deepseek-v3"))
+    assert plan.nearest is not None
+    assert plan.nearest.change == "`instance_type: ml.p5e.48xlarge` in every group and `model.weights: fp8`"
+
+
+def test_search_hands_prompts_over_from_the_break_even_on(deployment: Deployment) -> None:
+    """Otherwise a high threshold would make the prefillers of every shape look idle."""
+    plan = make_plan(_with(deployment, "routing", threshold_tokens="never"))
+    assert plan.search is not None
+    assert plan.threshold is not None
+    assert plan.search.threshold_tokens == plan.threshold.break_even_tokens
+    assert plan.search.self_managed is not None
+    assert plan.search.self_managed.evaluation.summary.disaggregated_share == 1

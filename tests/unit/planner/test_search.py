@@ -145,3 +145,6 @@ def test_workers_of_half_a_node_are_planned_as_such(deployment: Deployment) -> N
     assert plan.search.recommended.shape.gpus_per_worker == 4
     assert plan.search.equal_hardware.colocated is not None
     assert plan.search.equal_hardware.colocated.shape.decoders == 2 * plan.search.equal_hardware.nodes
+    for one in plan.search.capacities:
+        if not one.shape.disaggregated:
+            assert one.shape.decoders == 2  # whole nodes are paid, so whole nodes are compared

@@ -70,6 +70,7 @@ def _timed(plan: Plan) -> dict[str, Any]:
             ],
         },
         "search": {
+            "threshold_tokens": search.threshold_tokens,
             "capacities": [_capacity(one) for one in search.capacities],
             "recommended": _capacity(search.recommended),
             "equal_hardware": {

@@ -85,7 +85,7 @@ def fit_text(plan: Plan) -> str:
             f"`max_model_len_tokens: {plan.facts.max_model_len_tokens}`"
         )
     if plan.nearest is None:
-        return f"{says}. help: choose a smaller model; no single change is enough"
+        return f"{says}. help: choose a smaller model; no change of shape is enough"
     return f"{says}. help: the nearest that fits is {plan.nearest.change}"
 
 
@@ -154,6 +154,7 @@ def capacity_table(plan: Plan) -> Table:
         ),
         rows=tuple(_capacity_row(one) for one in plan.search.capacities),
         note="users: requests in flight, each sent when the last is answered; shapes with the same ratio scale alike; "
+        f"disaggregated shapes hand over prompts from {plan.search.threshold_tokens:,} tokens on; "
         "max seqs: `--max-num-seqs` of decoders or colocated workers; operator: whether that backend can have it",
     )
 

@@ -12,15 +12,20 @@ from hyperpod_dpd.planner.report import tables
 from hyperpod_dpd.planner.report.tables import Table
 
 _LEAST_FIRST_COLUMN = 12
-_LEAST_COLUMNS = 120
-"""Width of what is piped into a file: a table that wraps every number helps nobody."""
+
+_LEAST_COLUMNS = 92
+"""A narrower terminal breaks the lines of a table itself, which is ugly; leaving numbers out would be worse."""
+
+_PIPED_COLUMNS = 120
+"""Width of what is piped into a file."""
 
 
 def print_plan(plan: Plan, stream: TextIO) -> None:
     """Write `plan` for people; colours only where `stream` is a terminal that wants them."""
     console = Console(file=stream, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=stream, highlight=False, width=max(console.width, _LEAST_COLUMNS))
+    least = _LEAST_COLUMNS if console.is_terminal else _PIPED_COLUMNS
+    if console.width < least:
+        console = Console(file=stream, highlight=False, width=least)
     console.print(Text(tables.heading(plan), style="bold"))
     if plan.verdict is not None:
         console.print(Text(f"verdict: {plan.verdict.text}", style="bold"))
@@ -59,9 +64,7 @@ def _print_table(console: Console, table: Table) -> None:
         )
     for row in table.rows:
         shown.add_row(*row)
-    # a narrower terminal breaks the lines itself, which is ugly; rich would leave numbers out, which is worse
-    needed = console.measure(shown, options=console.options.update(max_width=_LEAST_COLUMNS)).minimum
-    console.print(shown, width=max(console.width, needed), crop=False)
+    console.print(shown, crop=False)
     if table.note:
         console.print(Text(table.note, style="dim"))
     console.print()
