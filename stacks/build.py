@@ -10,7 +10,8 @@ from stacks.cluster import ClusterStack
 from stacks.hyperpod import HyperPodStack
 from stacks.network import NetworkStack
 
-# HyperPod refused clusters whose own tags came from a stack; a stack's tags reach every resource, the cluster included
+# a public CDK application had to take the tags off its HyperPod cluster again; a stack's own tags reach every
+# resource, that one included
 _UNTAGGED = ["aws:cdk:stack", "AWS::SageMaker::Cluster"]
 
 
