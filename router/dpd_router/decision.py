@@ -62,12 +62,13 @@ class Decider:
         threshold = self._routing.threshold
         if threshold is None:
             return Direct(reason=Reason.THRESHOLD_NEVER)
-        if (reason := obstacle(generation, self._routing)) is not None:
-            return Direct(reason=reason)
+        # length first: the reasons below then count long prompts only, which is what one wants to know
         estimate = self._estimate(generation)
         if not estimate.may_reach(threshold):
             self._metrics.prompt_tokens.observe(estimate.tokens)
             return Direct(reason=Reason.BELOW_THRESHOLD)
+        if (reason := obstacle(generation, self._routing)) is not None:
+            return Direct(reason=reason)
         if not self._pool.usable_prefillers():
             return Direct(reason=Reason.NO_PREFILLER)
         return await self._count(generation, estimate, threshold)

@@ -230,7 +230,8 @@ class Router:
         await self.socket.stop()
         await self.upstream.stop()
         await self.relays.stop()
-        self.tracing.stop()
+        # the exporter sends what is left, which would hold up the event loop
+        await asyncio.to_thread(self.tracing.stop)
         log.info("router stopped", extra={"fields": {"handoffs_left": left}})
         return left
 

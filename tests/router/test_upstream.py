@@ -1,0 +1,96 @@
+import asyncio
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from dpd_router.config import HealthPolicy, Timeouts
+from dpd_router.health import HealthMonitor
+from dpd_router.metrics import Metrics
+from dpd_router.pool import Pool, Role
+from dpd_router.tasks import Supervisor
+from dpd_router.upstream import Upstream, UpstreamError, classify
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TimeoutError(), "timeout"),
+        (aiohttp.ConnectionTimeoutError(), "unreachable"),
+        (aiohttp.ServerDisconnectedError(), "broken"),
+        (ConnectionResetError(), "broken"),
+        (msgspec.DecodeError(), "malformed"),
+        (UpstreamError("status", 500), "status"),
+    ],
+)
+def test_errors_in_the_router_s_words(error: BaseException, kind: str) -> None:
+    assert classify(error).kind == kind
+
+
+def test_unexpected_errors_are_not_hidden() -> None:
+    with pytest.raises(KeyError):
+        classify(KeyError())
+
+
+@pytest.mark.parametrize(
+    ("status", "rejected"), [(400, True), (404, True), (499, True), (500, False), (503, False), (None, False)]
+)
+def test_rejections_are_the_request_s_own_fault(status: int | None, rejected: bool) -> None:
+    assert UpstreamError("status", status).rejected == rejected
+
+
+@pytest.mark.parametrize(
+    ("health", "models", "models_status", "up"),
+    [
+        (200, '{"data":[]}', 200, True),
+        (503, '{"data":[]}', 200, False),
+        (200, "no json", 200, False),
+        (200, '{"data":5}', 200, False),
+        (200, "", 500, False),
+    ],
+)
+async def test_health_check(health: int, models: str, models_status: int, up: bool) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/health":
+            return web.Response(status=health)
+        return web.Response(text=models, status=models_status)
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    pool, upstream = Pool(HealthPolicy(), Metrics()), Upstream(Timeouts())
+    await upstream.start()
+    worker = pool.add(Role.DECODE, f"http://127.0.0.1:{runner.addresses[0][1]}")
+    monitor = HealthMonitor(pool, upstream, HealthPolicy(), Supervisor())
+    await monitor.check(worker)
+    assert (worker.up, worker.bad_checks) == (up, 0 if up else 1)
+    await upstream.stop()
+    await runner.cleanup()
+
+
+async def test_worker_that_is_removed_is_not_checked_any_more() -> None:
+    pool, upstream = Pool(HealthPolicy(), Metrics()), Upstream(Timeouts())
+    await upstream.start()
+    monitor = HealthMonitor(pool, upstream, HealthPolicy(), Supervisor())
+    worker = pool.add(Role.DECODE, "http://127.0.0.1:1")
+    (task,) = monitor._tasks.values()
+    monitor.check_now(worker)
+    pool.remove(worker)
+    monitor.check_now(worker)
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    await monitor.stop()
+    await upstream.stop()
+
+
+async def test_background_task_that_fails_ends_the_router(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken() -> None:
+        raise ValueError
+
+    supervisor = Supervisor()
+    supervisor.start(broken(), "broken")
+    await supervisor.failed.wait()
+    assert "background task ended" in caplog.text
