@@ -83,6 +83,7 @@ def _hand_off(flow: HandOffFlow, *, inline: bool = False, wire: float = 1e-6, ch
         retrieve_seconds_per_token=4e-6,
         inline=inline,
         serial_seconds=0.0,
+        unit_tokens=256,
         chunk_tokens=256,
         buffer_chunks=chunks,
     )
@@ -121,6 +122,7 @@ def _times(outcome: Outcome) -> list[tuple[float, float, float]]:
 
 
 @given(system=systems(), loop=closed_loops(), hits=st.floats(0, 0.99))
+@settings(deadline=None)
 def test_every_request_is_answered_in_order_of_cause_and_effect(
     system: System, loop: ClosedLoop, hits: float
 ) -> None:
@@ -133,6 +135,7 @@ def test_every_request_is_answered_in_order_of_cause_and_effect(
 
 
 @given(system=systems(), loop=closed_loops())
+@settings(deadline=None)
 def test_littles_law_holds_while_all_users_are_busy(system: System, loop: ClosedLoop) -> None:
     """Users never think, so as many requests are in the system as there are users until none is left to issue."""
     outcome = simulate(system, loop)
@@ -145,6 +148,7 @@ def test_littles_law_holds_while_all_users_are_busy(system: System, loop: Closed
 
 
 @given(limits=LIMITS, lengths=LENGTHS, workers=st.integers(1, 3), loop=closed_loops())
+@settings(deadline=None)
 def test_disaggregated_serving_equals_colocated_when_nothing_is_routed(
     limits: EngineLimits, lengths: tuple[tuple[int, int], ...], workers: int, loop: ClosedLoop
 ) -> None:
@@ -196,6 +200,7 @@ def _scaled(system: System, factor: float) -> System:
 
 
 @given(system=systems(), loop=closed_loops(), power=st.integers(-6, 6))
+@settings(deadline=None)
 def test_a_slower_clock_changes_nothing_but_the_clock(system: System, loop: ClosedLoop, power: int) -> None:
     """Powers of two, so that no rounding reorders two events at the same time."""
     factor = 2.0**power
@@ -208,7 +213,7 @@ def test_a_slower_clock_changes_nothing_but_the_clock(system: System, loop: Clos
     lengths=st.lists(st.tuples(st.integers(1, 9000), st.integers(1, 300)), min_size=1, max_size=40),
     concurrency=st.integers(1, 20),
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_taking_many_steps_at_once_equals_taking_them_one_by_one(
     limits: EngineLimits, lengths: list[tuple[int, int]], concurrency: int
 ) -> None:
@@ -247,6 +252,7 @@ def _mean_e2e(system: System, workload: OpenLoop) -> float:
 
 
 @given(system=systems(), every=st.floats(0.05, 1.0), factor=st.floats(2.0, 8.0))
+@settings(deadline=None)
 def test_more_load_is_not_faster(system: System, every: float, factor: float) -> None:
     """Batching makes single arrivals luckier or unluckier by a step, hence the margin of two steps."""
     light = _mean_e2e(system, _burst(30, every * factor))
@@ -260,6 +266,7 @@ def test_more_load_is_not_faster(system: System, every: float, factor: float) ->
     every=st.floats(0.02, 0.5),
     wire=st.floats(1e-7, 1e-4),
 )
+@settings(deadline=None)
 def test_more_bandwidth_is_not_slower(flow: HandOffFlow, inline: bool, every: float, wire: float) -> None:
     engine = EngineSpec(
         times=LinearTimes(),

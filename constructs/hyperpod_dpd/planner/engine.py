@@ -47,6 +47,9 @@ class Sequence:
     seconds_per_prefill_token: float = 0.0
     """Added for every prompt token that a step computes: the copy into the PD buffer."""
 
+    lands_only: bool = False
+    """It only makes the engine load a hand-off; its token is thrown away."""
+
     arrived_seconds: float = 0.0
     first_token_seconds: float = math.nan
     finished_seconds: float = math.nan

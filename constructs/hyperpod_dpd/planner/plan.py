@@ -419,13 +419,12 @@ class _Timed:
 
 
 def _recompute_seconds(system: Disaggregated, decode: StepModel, input_tokens: int) -> float:
-    """What the decoder computes although everything was handed over: a token, a block or a chunk."""
-    flow = system.hand_off.flow
-    if flow is HandOffFlow.RECOMPUTE:
-        chunk = system.hand_off.chunk_tokens
-        tokens = input_tokens - (input_tokens - 1) // chunk * chunk
+    """What the decoder computes although everything was handed over: a token, or a unit."""
+    if system.hand_off.flow is HandOffFlow.RECOMPUTE:
+        unit = system.hand_off.unit_tokens
+        tokens = input_tokens - (input_tokens - 1) // unit * unit
     else:
-        tokens = 1 if flow is HandOffFlow.CONTINUE else VLLM_DEFAULTS.block_size_tokens
+        tokens = 1
     return decode.mixed_seconds(tokens, tokens * input_tokens, 0, 1)
 
 

@@ -217,11 +217,15 @@ class _Simulation:
             flight = self._flights[sequence.request]
             if prefills:
                 self._hand_over(flight, now)
+            elif sequence.lands_only:
+                self._release(flight, now)
+                self._send(flight.decoder, self._after_landing(flight), now + self._frontend.router_seconds)
             else:
                 self._first_token(flight, now)
         if not prefills:
             for sequence in finished:
-                self._finish(self._flights[sequence.request], now)
+                if not sequence.lands_only:
+                    self._finish(self._flights[sequence.request], now)
 
     def _hand_over(self, flight: _Flight, now: float) -> None:
         system = self._system
@@ -306,20 +310,34 @@ class _Simulation:
         assert isinstance(system, Disaggregated)
         hand_off = system.hand_off
         times = flight.times
-        prompt, output = times.input_tokens, times.output_tokens
-        if hand_off.flow is HandOffFlow.CONTINUE:
-            prompt, output = prompt + 1, output - 1
-            cached = times.input_tokens
-        elif hand_off.flow is HandOffFlow.LAND:
-            cached = (prompt - 1) // _BLOCK_TOKENS * _BLOCK_TOKENS
-        else:
-            cached = (prompt - 1) // hand_off.chunk_tokens * hand_off.chunk_tokens
+        retrieve_seconds = times.input_tokens * hand_off.retrieve_seconds_per_token
+        if hand_off.flow is HandOffFlow.RECOMPUTE:
+            unit = hand_off.unit_tokens
+            return Sequence(
+                request=flight.number,
+                prompt_tokens=times.input_tokens,
+                output_tokens=times.output_tokens,
+                cached_tokens=(times.input_tokens - 1) // unit * unit,
+                admission_seconds=retrieve_seconds,
+            )
+        lands_only = hand_off.flow is HandOffFlow.LAND
+        # one more token than was handed over, so that the whole prompt matches
         return Sequence(
             request=flight.number,
-            prompt_tokens=prompt,
-            output_tokens=output,
-            cached_tokens=cached,
-            admission_seconds=times.input_tokens * hand_off.retrieve_seconds_per_token,
+            prompt_tokens=times.input_tokens + 1,
+            output_tokens=1 if lands_only else times.output_tokens - 1,
+            cached_tokens=times.input_tokens,
+            admission_seconds=retrieve_seconds,
+            lands_only=lands_only,
+        )
+
+    def _after_landing(self, flight: _Flight) -> Sequence:
+        times = flight.times
+        return Sequence(
+            request=flight.number,
+            prompt_tokens=times.input_tokens,
+            output_tokens=times.output_tokens,
+            cached_tokens=(times.input_tokens - 1) // _BLOCK_TOKENS * _BLOCK_TOKENS,
         )
 
     def _cached(self, prompt_tokens: int) -> int:

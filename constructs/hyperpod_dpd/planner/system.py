@@ -14,10 +14,10 @@ class HandOffFlow(StrEnum):
     """The prefiller's first token goes to the client at once; the decoder goes on from there and computes nothing."""
 
     LAND = "land"
-    """The decoder retrieves, then serves the client's request from its prefix cache."""
+    """A request of one token makes the decoder retrieve; then it serves the client's from its prefix cache."""
 
     RECOMPUTE = "recompute"
-    """The decoder retrieves whole chunks and computes the last one again; first token from the decoder (operator)."""
+    """The decoder loads whole units and computes the last one again; first token from the decoder (operator, nixl)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,9 @@ class HandOff:
 
     serial_seconds: float
     """What else blocks the prefiller per hand-off; 0 unless measured."""
+
+    unit_tokens: int
+    """What is loaded in one piece where the last piece is computed again: a chunk of LMCache, a block of vLLM."""
 
     chunk_tokens: int
     buffer_chunks: int

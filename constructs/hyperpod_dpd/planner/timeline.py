@@ -93,6 +93,10 @@ def disaggregated_timeline(
     clock.spend("decode", "API server", _api_seconds(frontend, input_tokens))
     clock.spend("decode", "copy from PD buffer", input_tokens * hand_off.retrieve_seconds_per_token)
     clock.spend("decode", "rest of the prompt", recompute_seconds)
+    if hand_off.flow is HandOffFlow.LAND:
+        clock.spend("router", "landed", frontend.router_seconds)
+        clock.spend("decode", "API server", _api_seconds(frontend, input_tokens))
+        clock.spend("decode", "last block", recompute_seconds)
     if hand_off.flow is not HandOffFlow.CONTINUE:
         first = clock.now
     clock.spend("decode", "decode", decode_seconds)

@@ -273,14 +273,14 @@ class Workbench:
             retrieve_seconds_per_token=0.0 if pulls else decode_times.retrieve_seconds(1),
             inline=not pulls and not facts.engine.transfers_asynchronously,
             serial_seconds=0.0,
+            unit_tokens=facts.block_size_tokens if pulls else facts.chunk_tokens,
             chunk_tokens=facts.chunk_tokens,
             buffer_chunks=_NEVER_TOKENS if pulls else facts.decode.pd_buffer.chunks,
         )
 
     def _flow(self) -> HandOffFlow:
-        if self._deployment.serving.transfer.type == "nixl":
-            return HandOffFlow.LAND
-        if self._deployment.serving.backend == "operator":
+        serving = self._deployment.serving
+        if serving.transfer.type == "nixl" or serving.backend == "operator":
             return HandOffFlow.RECOMPUTE
         return HandOffFlow(self._deployment.routing.strategy)
 

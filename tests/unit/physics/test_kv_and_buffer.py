@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperpod_dpd.catalog.models import model
@@ -80,6 +80,7 @@ def test_prompt_without_tokens_is_refused() -> None:
 
 
 @given(requested=st.integers(0, 1 << 40), tokens=st.integers(1, 200_000))
+@settings(deadline=None)
 def test_what_the_buffer_says_it_holds_fits_into_it(requested: int, tokens: int) -> None:
     buffer = dataclasses.replace(_buffer(8), requested_bytes=requested)
     held = buffer.transfers(tokens)

@@ -9,11 +9,24 @@ from dataclasses import dataclass
 
 import pytest
 
+from hyperpod_dpd.catalog.calibration import HAND_OFF
 from hyperpod_dpd.catalog.instances import instance_type
 from hyperpod_dpd.catalog.models import model
+from hyperpod_dpd.planner.engine import EngineLimits
 from hyperpod_dpd.planner.predict import one_rank_of, predict_colocated
+from hyperpod_dpd.planner.simulation import simulate
 from hyperpod_dpd.planner.step import StepModel, step_model
-from hyperpod_dpd.planner.workload import Lengths
+from hyperpod_dpd.planner.summary import summarize
+from hyperpod_dpd.planner.system import (
+    Colocated,
+    Disaggregated,
+    EngineSpec,
+    Frontend,
+    HandOff,
+    HandOffFlow,
+    System,
+)
+from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths, Lengths
 
 LLAMA_70B = model("llama-3.3-70b-instruct")
 INSTANCES = {"H100": instance_type("ml.p5.48xlarge"), "H200": instance_type("ml.p5en.48xlarge")}
@@ -110,3 +123,45 @@ def test_one_rank_of_a_model_weighs_and_caches_what_a_rank_does() -> None:
     assert rank.attention_seconds_per_pair == whole.attention_seconds_per_pair
     all_reduces = 160 * (8.7e-6 + 8192 * 2 * 1.75 / 370e9)
     assert whole.decode_seconds(1) - rank.decode_seconds(1) == pytest.approx(all_reduces)
+
+
+@pytest.mark.parametrize(
+    ("flow", "ttft_ms"), [(None, 133), (HandOffFlow.CONTINUE, 146), (HandOffFlow.LAND, 209)]
+)
+def test_first_token_of_a_prompt_of_4096_tokens_through_the_real_router(
+    flow: HandOffFlow | None, ttft_ms: float
+) -> None:
+    """Two H200, the rendered configuration and the router, one request at a time: docs/evidence, 2026-11-30."""
+    rank = step_model(one_rank_of(LLAMA_70B, 8), INSTANCES["H200"].gpu, tensor_parallel=1)
+    limits = EngineLimits(max_num_batched_tokens=8192, max_num_seqs=16, kv_tokens=10**6)
+    engine = EngineSpec(times=rank, limits=limits)
+    frontend = Frontend(
+        request_seconds=HAND_OFF.request_seconds,
+        request_seconds_per_token=HAND_OFF.request_seconds_per_token,
+        router_seconds=HAND_OFF.router_seconds,
+    )
+    system: System = Colocated(engine=engine, workers=1, frontend=frontend)
+    if flow is not None:
+        hand_off = HandOff(
+            flow=flow,
+            store_seconds_per_token=rank.store_seconds(1),
+            transfer_fixed_seconds=rank.transfer_seconds(0),
+            transfer_seconds_per_token=rank.transfer_seconds(1) - rank.transfer_seconds(0),
+            retrieve_seconds_per_token=rank.retrieve_seconds(1),
+            inline=False,
+            serial_seconds=0.0,
+            unit_tokens=256,
+            chunk_tokens=256,
+            buffer_chunks=102,
+        )
+        system = Disaggregated(
+            prefill=engine,
+            decode=engine,
+            prefillers=1,
+            decoders=1,
+            threshold_tokens=0,
+            hand_off=hand_off,
+            frontend=frontend,
+        )
+    loop = ClosedLoop(concurrency=1, requests=3, lengths=FixedLengths(input_tokens=4096, output_tokens=32))
+    assert summarize(simulate(system, loop)).ttft_seconds.p50 * 1e3 == pytest.approx(ttft_ms, rel=0.08)

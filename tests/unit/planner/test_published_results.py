@@ -83,7 +83,9 @@ def _disaggregated(times: StepModel, knobs: Knobs) -> Disaggregated:
         decoders=1,
         threshold_tokens=2048,  # the benchmark's prompts sit on the default of 4,096
         hand_off=HandOff(
-            flow=HandOffFlow.LAND,  # "begins generation, executing no prefill", first token from the decoder
+            # "begins generation from the loaded state without executing prefill": nothing but the last block
+            flow=HandOffFlow.RECOMPUTE,
+            unit_tokens=16,
             store_seconds_per_token=times.store_seconds(1),
             transfer_fixed_seconds=TRANSFER.fixed_seconds,
             transfer_seconds_per_token=wire,

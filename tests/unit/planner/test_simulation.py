@@ -47,6 +47,7 @@ def _disaggregated(flow: HandOffFlow = HandOffFlow.CONTINUE, **changes: object) 
         retrieve_seconds_per_token=0.0,
         inline=False,
         serial_seconds=0.0,
+        unit_tokens=256,
         chunk_tokens=256,
         buffer_chunks=1000,
     )
@@ -142,7 +143,7 @@ def test_prompt_larger_than_the_buffer_and_answer_of_one_token_are_decoded_direc
     ("flow", "first_token"),
     [
         (HandOffFlow.CONTINUE, 1.0),
-        (HandOffFlow.LAND, 1.0 + 8 / 1000),
+        (HandOffFlow.LAND, 1.0 + 1 / 1000 + 8 / 1000),
         (HandOffFlow.RECOMPUTE, 1.0 + 232 / 1000),
     ],
 )

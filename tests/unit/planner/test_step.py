@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpd_simulator.step_times import StepShape, StepTimes
@@ -78,6 +78,7 @@ class _Shape:
     sequences=st.integers(0, 256),
     cached=st.integers(0, 1_000_000),
 )
+@settings(deadline=None)
 def test_more_work_never_takes_less_time(
     calibration: StepCalibration, tokens: int, context: int, sequences: int, cached: int
 ) -> None:
