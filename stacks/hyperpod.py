@@ -4,7 +4,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from hyperpod_dpd.cluster import DpdCluster
-from hyperpod_dpd.cluster.dependencies_chart import DependenciesChart
+from hyperpod_dpd.cluster.dependencies_chart import HyperPodDependencies
 from hyperpod_dpd.derive.parameters import Parameter
 from hyperpod_dpd.hyperpod import HyperPodCluster
 from hyperpod_dpd.network import ClusterNetwork
@@ -51,7 +51,7 @@ class HyperPodStack(cdk.Stack):
             log_retention_days=retention_days,
             removal_policy=removal,
         )
-        chart = DependenciesChart(
+        chart = HyperPodDependencies(
             self,
             "DependenciesChart",
             cluster=cluster.cluster,

@@ -16,7 +16,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import hyperpod_dpd
 from hyperpod_dpd.cluster import DpdCluster
-from hyperpod_dpd.cluster.dependencies_chart import DependenciesChart
+from hyperpod_dpd.cluster.dependencies_chart import HyperPodDependencies
 from hyperpod_dpd.hyperpod import HyperPodCluster
 from hyperpod_dpd.network import DpdNetwork
 from hyperpod_dpd.security.logs import logs_key
@@ -41,7 +41,7 @@ HyperPodCluster(
         stack, "Scripts", deployment="mine", log_key=key, removal_policy=keep,
         access_logs=AccessLogs(stack, "AccessLogs", removal_policy=keep),
     ),
-    chart=DependenciesChart(stack, "Chart", cluster=cluster.cluster, network=network, log_key=key),
+    chart=HyperPodDependencies(stack, "Chart", cluster=cluster.cluster, network=network, log_key=key),
     removal_policy=keep,
 )
 app.synth()

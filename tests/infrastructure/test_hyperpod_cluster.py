@@ -7,7 +7,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from hyperpod_dpd.cluster import DpdCluster
-from hyperpod_dpd.cluster.dependencies_chart import DependenciesChart
+from hyperpod_dpd.cluster.dependencies_chart import HyperPodDependencies
 from hyperpod_dpd.hyperpod import HyperPodCluster
 from hyperpod_dpd.network import DpdNetwork
 from hyperpod_dpd.security.logs import logs_key
@@ -222,7 +222,7 @@ class _Holder(cdk.Stack):
             log_key=key,
             removal_policy=removal_policy,
         )
-        chart = DependenciesChart(self, "Chart", cluster=cluster.cluster, network=network, log_key=key)
+        chart = HyperPodDependencies(self, "Chart", cluster=cluster.cluster, network=network, log_key=key)
         HyperPodCluster(
             self,
             "HyperPod",

@@ -7,7 +7,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct, IDependable
 
-from hyperpod_dpd.cluster.dependencies_chart import DependenciesChart
+from hyperpod_dpd.cluster.dependencies_chart import HyperPodDependencies
 from hyperpod_dpd.hyperpod.execution_role import ExecutionRole
 from hyperpod_dpd.hyperpod.instance_groups import instance_group
 from hyperpod_dpd.network import ClusterNetwork
@@ -36,7 +36,7 @@ class HyperPodCluster(Construct):
         cluster: eks.ICluster | eks.Cluster,
         network: ClusterNetwork,
         scripts: LifecycleScripts,
-        chart: DependenciesChart,
+        chart: HyperPodDependencies,
         needs: Sequence[IDependable] = (),
         removal_policy: cdk.RemovalPolicy,
     ) -> None:

@@ -28,7 +28,7 @@ _SERVICE_TIMEOUT_MINUTES = 50
 _HTTPS = 443
 
 
-class DependenciesChart(Construct):
+class HyperPodDependencies(Construct):
     """Installs what HyperPod expects on an EKS cluster before the HyperPod cluster is created.
 
     A CodeBuild project inside the VPC runs `helm upgrade --install` from a pinned commit (or an archive in S3) and
