@@ -231,3 +231,11 @@ def test_a_value_of_one_role_is_the_same_generation() -> None:
     first = engine_configuration(ready(), Role.PREFILL).generation
     for change in ({"serving__decode__max_num_seqs": 64}, {"serving__prefill__replicas": 2}):
         assert engine_configuration(changed(ready(), **change), Role.DECODE).generation == first
+
+
+@pytest.mark.parametrize("role", BOTH)
+def test_lmcache_runs_under_the_first_model_runner_and_nixl_is_free(role: Role) -> None:
+    for deployment in variations().values():
+        rendered = variables(engine_configuration(deployment, role))
+        through_lmcache = deployment.serving.transfer.type == "lmcache-pd"
+        assert rendered.get("VLLM_USE_V2_MODEL_RUNNER") == ("0" if through_lmcache else None)
