@@ -23,7 +23,7 @@ FINDINGS: Final = (*(f"H{number}" for number in range(1, 15)), "H1b")
 """What a hand-off really does, measured and read."""
 
 HELD_BY: Final[dict[str, tuple[str, ...]]] = {
-    "DPD-SRV-514": (
+    "DPD-SRV-515": (
         "tests/unit/serving/engine/test_hand_off.py::test_lmcache_runs_under_the_first_model_runner_and_nixl_is_free",
     ),
     "DPD-SRV-005": (

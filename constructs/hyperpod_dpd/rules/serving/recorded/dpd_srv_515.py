@@ -1,10 +1,10 @@
-"""DPD-SRV-514: LMCache's connector runs under vLLM's first model runner."""
+"""DPD-SRV-515: LMCache's connector runs under vLLM's first model runner."""
 
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import Subject, recorded_rule
 
 recorded_rule(
-    "DPD-SRV-514",
+    "DPD-SRV-515",
     subject=Subject.DEFAULT,
     severity=Severity.ERROR,
     title="workers that hand off through LMCache do not use vLLM's second model runner",
