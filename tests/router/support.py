@@ -153,7 +153,7 @@ async def running(
             "--threshold": "512",
             "--health-interval-seconds": "0.05",
             "--drain-grace-seconds": "0.3",
-            "--notification-timeout-seconds": "1",
+            "--notification-timeout-seconds": "15",
             "--prefill-timeout-seconds": "5",
             "--shutdown-grace-seconds": "2",
         }

@@ -13,6 +13,8 @@ from dpd_simulator import EngineConfig, Fault, FaultKind, LMCacheConfig
 from tests.router.support import Rig, prompt, running, until
 
 IDS = prompt(1000)
+# short, where a notification is known not to come
+IMPATIENT = ("--notification-timeout-seconds", "0.5")
 STRATEGIES = pytest.mark.parametrize("strategy", list(Strategy))
 
 
@@ -57,7 +59,7 @@ async def test_only_prefiller_refusing_falls_back_to_direct_decoding() -> None:
 
 
 async def test_prefiller_without_an_answer_times_out_and_then_counts_as_hung() -> None:
-    flags = ("--prefill-timeout-seconds", "0.1", "--hung-after", "2")
+    flags = ("--prefill-timeout-seconds", "1", "--hung-after", "2")
     async with running(*flags) as rig:
         await rig.cluster.prefillers[0].add_fault(Fault(kind=FaultKind.HANG))
         for _ in range(2):
@@ -106,7 +108,8 @@ async def test_prefiller_that_answers_an_error(status: int, reason: Reason) -> N
 @STRATEGIES
 async def test_lost_notification_falls_back_and_the_landed_cache_is_drained(strategy: Strategy) -> None:
     engine = EngineConfig(prefix_caching=strategy is Strategy.LAND)
-    async with running("--strategy", strategy, decode=2, engine=engine) as rig:
+    flags = ("--strategy", strategy, *IMPATIENT, "--drain-grace-seconds", "2")
+    async with running(*flags, decode=2, engine=engine) as rig:
         await rig.cluster.add_fault(Fault(kind=FaultKind.NOTIFICATION_LOST, times=1), rig.cluster.prefillers)
         answer = await rig.complete(IDS, max_tokens=6, stream=True)
         assert answer.text == await direct_text(rig)
@@ -156,7 +159,7 @@ async def test_flood_of_unknown_notifications_is_counted_and_harmless() -> None:
 
 async def test_every_rank_has_to_notify() -> None:
     engine = EngineConfig(tensor_parallel_size=4)
-    async with running(engine=engine) as rig:
+    async with running(*IMPATIENT, engine=engine) as rig:
         assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
         assert rig.metric("dpd_router_notifications_total", kind="expected") == 4
         fault = Fault(kind=FaultKind.NOTIFICATION_LOST, rank=2, times=1)
@@ -194,14 +197,7 @@ async def test_transfer_that_fails_behind_a_200_breaks_the_pair() -> None:
 
 
 async def test_broken_pair_heals_by_a_trial() -> None:
-    flags = (
-        "--notification-timeout-seconds",
-        "0.1",
-        "--pair-broken-after",
-        "1",
-        "--pair-retry-seconds",
-        "0.2",
-    )
+    flags = (*IMPATIENT, "--pair-broken-after", "1", "--pair-retry-seconds", "0.2")
     async with running(*flags) as rig:
         await rig.cluster.add_fault(Fault(kind=FaultKind.TRANSFER_FAILED, times=1), rig.cluster.prefillers)
         await rig.complete(IDS, max_tokens=6)
@@ -337,7 +333,7 @@ async def test_decoder_that_restarts_with_a_new_port_epoch_gets_hand_offs_again(
 
 
 async def test_decoder_that_restarts_on_the_same_ports_is_decoded_directly() -> None:
-    flags = ("--pair-broken-after", "2")
+    flags = (*IMPATIENT, "--pair-broken-after", "2")
     async with running(*flags) as rig:
         assert (await rig.complete(IDS, max_tokens=6)).status == 200
         await rig.cluster.decoders[0].stop()
