@@ -60,6 +60,7 @@ setup: $(VENV)/.dev $(SMALL_ENGINES) node_modules/.package-lock.json ## install 
 .PHONY: synth
 synth: $(VENV)/.runtime node_modules/.package-lock.json ## synthesize DEPLOYMENT for review: cdk.out/ and manifests/rendered/
 	$(CDK) synth --quiet --app '$(BIN)/python app.py' --context deployment=$(DEPLOYMENT)
+	$(BIN)/python manifests/main.py $(DEPLOYMENT)
 
 .PHONY: render
 render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment into manifests/rendered/
