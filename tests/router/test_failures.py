@@ -175,14 +175,7 @@ async def test_every_rank_has_to_notify() -> None:
 
 
 async def test_transfer_that_fails_behind_a_200_breaks_the_pair() -> None:
-    flags = (
-        "--notification-timeout-seconds",
-        "0.1",
-        "--pair-broken-after",
-        "3",
-        "--drain-grace-seconds",
-        "0.05",
-    )
+    flags = (*IMPATIENT, "--pair-broken-after", "3", "--drain-grace-seconds", "1")
     async with running(*flags) as rig:
         await rig.cluster.add_fault(Fault(kind=FaultKind.TRANSFER_FAILED), rig.cluster.prefillers)
         for _ in range(3):

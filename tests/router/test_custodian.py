@@ -1,0 +1,245 @@
+"""The owner of hand-offs on its own, with a decoder that answers what a test says."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dpd_router.books import Books
+from dpd_router.config import Buffers, HealthPolicy, Timeouts
+from dpd_router.custodian import Custodian, Details, Hit, Usage, judge_hit
+from dpd_router.handoff import Handoff, State
+from dpd_router.metrics import Metrics
+from dpd_router.notifications import Notifications
+from dpd_router.pairs import Pairs
+from dpd_router.pool import Pool, Role, Worker
+from dpd_router.upstream import Upstream, UpstreamError
+
+
+class FakeUpstream(Upstream):
+    """Answers drains: with cached tokens, or with an error."""
+
+    def __init__(self) -> None:
+        super().__init__(Timeouts())
+        self.answers: list[int | UpstreamError] = []
+        self.bodies: list[Mapping[str, Any]] = []
+        self.before: Any = None
+
+    async def post(
+        self, worker: Worker, path: str, body: Mapping[str, Any], timeout_seconds: float, headers: Mapping[str, str] = {}
+    ) -> bytes:  # fmt: skip
+        self.bodies.append(body)
+        if self.before is not None:
+            self.before()
+        answer = self.answers.pop(0) if self.answers else len(body["prompt"]) - 1
+        if isinstance(answer, UpstreamError):
+            raise answer
+        return json.dumps({"usage": {"prompt_tokens_details": {"cached_tokens": answer}}}).encode()
+
+
+class Desk:
+    """A custodian with everything around it."""
+
+    def __init__(self, **timeouts: Any) -> None:
+        self.metrics = Metrics()
+        self.books = Books(self.metrics)
+        self.pool = Pool(HealthPolicy(), self.metrics)
+        self.pairs = Pairs(HealthPolicy(), self.metrics)
+        self.notifications = Notifications(self.metrics)
+        self.upstream = FakeUpstream()
+        self.custodian = Custodian(
+            books=self.books, notifications=self.notifications, upstream=self.upstream, pool=self.pool, pairs=self.pairs,
+            metrics=self.metrics, buffers=Buffers(decoder_buffer_chunks=8),
+            timeouts=Timeouts(drain_grace_seconds=0.01, **timeouts),
+        )  # fmt: skip
+        self.prefiller = self.pool.add(Role.PREFILL, "http://p:1")
+        self.decoder = self.pool.add(Role.DECODE, "http://d:1")
+        self.pool.passed(self.decoder, {"m": 1}, 0)
+        self.books.open_account(self.decoder.key, 8, 0)
+        self.pool.on_gone.append(self.custodian.decoder_gone)
+
+    def handoff(self, tokens: int = 1000, model: str | None = "m") -> Handoff:
+        made = self.custodian.reserve(model, list(range(tokens)), self.prefiller, self.decoder)
+        assert made is not None
+        return made
+
+    async def settled(self, state: State, handoff: Handoff) -> None:
+        assert await self.custodian.settle_all(5) == 0
+        assert handoff.state is state
+        self.books.check()
+        assert (self.books.open_entries, self.notifications.open) == (0, 0)
+
+
+async def done(error: Exception | None = None) -> None:
+    if error is not None:
+        raise error
+
+
+def test_verdicts() -> None:
+    def verdict(cached: int | None) -> Hit:
+        return judge_hit(Usage(prompt_tokens_details=Details(cached_tokens=cached)), 100)[0]
+
+    assert [verdict(cached) for cached in (100, 101, 99, 0, None)] == [
+        Hit.FULL, Hit.FULL, Hit.PARTIAL, Hit.MISS, Hit.UNREPORTED,
+    ]  # fmt: skip
+    assert judge_hit(None, 100) == (Hit.UNREPORTED, 0)
+
+
+async def test_no_room_is_no_hand_off() -> None:
+    desk = Desk()
+    desk.handoff(2000)
+    assert desk.custodian.reserve("m", [1] * 300, desk.prefiller, desk.decoder) is None
+    assert desk.notifications.open == 1
+
+
+async def test_reserved_only_is_released() -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    desk.custodian.leave(handoff)
+    await desk.settled(State.RELEASED, handoff)
+    desk.custodian.leave(handoff)
+    desk.custodian.release(handoff)
+    desk.custodian.consumed(handoff)
+    assert not desk.custodian.landed(handoff)
+    assert desk.upstream.bodies == []
+
+
+@pytest.mark.parametrize(
+    "error", [UpstreamError("refused"), UpstreamError("unreachable"), UpstreamError("status", 400)]
+)
+async def test_prefill_that_was_not_begun_is_released(error: UpstreamError) -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    desk.custodian.leave(handoff, desk.custodian.start(handoff, done(error)))
+    await desk.settled(State.RELEASED, handoff)
+    assert desk.upstream.bodies == []
+
+
+@pytest.mark.parametrize(
+    "error", [UpstreamError("timeout"), UpstreamError("broken"), UpstreamError("status", 500)]
+)
+async def test_prefill_of_unknown_fate_is_drained(error: UpstreamError) -> None:
+    desk = Desk()
+    handoff = desk.handoff(model=None)
+    desk.upstream.answers = [0]
+    desk.custodian.leave(handoff, desk.custodian.start(handoff, done(error)))
+    await desk.settled(State.DRAINED, handoff)
+    (body,) = desk.upstream.bodies
+    assert (body["max_tokens"], body["prompt"], body["cache_salt"]) == (1, [*range(1000), 999], handoff.salt)
+    assert body["kv_transfer_params"] == handoff.tag
+    assert "model" not in body
+    assert desk.books.capacity(desk.decoder.key) == 8
+
+
+async def test_landed_and_left_is_drained_and_a_miss_then_is_a_leak() -> None:
+    desk = Desk()
+    for cached, state, capacity in ((1000, State.DRAINED, 8), (256, State.LOST, 5)):
+        handoff = desk.handoff()
+        desk.upstream.answers = [cached]
+        prefill = desk.custodian.start(handoff, done())
+        await prefill
+        assert desk.custodian.landed(handoff)
+        desk.custodian.leave(handoff, prefill)
+        await desk.settled(state, handoff)
+        assert desk.books.capacity(desk.decoder.key) == capacity
+
+
+async def test_consumption_under_way_is_waited_for() -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    await desk.custodian.start(handoff, done())
+    desk.custodian.landed(handoff)
+    go = asyncio.Event()
+
+    async def attempt() -> None:
+        await go.wait()
+        desk.custodian.consumed(handoff)
+
+    desk.custodian.consume(handoff, attempt())
+    desk.custodian.leave(handoff)
+    await asyncio.sleep(0)
+    assert handoff.open
+    go.set()
+    await desk.settled(State.CONSUMED, handoff)
+    assert desk.upstream.bodies == []
+
+
+async def test_failed_consumption_is_drained() -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    await desk.custodian.start(handoff, done())
+    desk.custodian.landed(handoff)
+    task = desk.custodian.consume(handoff, done(UpstreamError("broken")))
+    desk.custodian.leave(handoff)
+    await desk.settled(State.DRAINED, handoff)
+    assert isinstance(task.exception(), UpstreamError)
+
+
+async def test_decoder_that_restarts_loses_what_it_held_and_nothing_else() -> None:
+    desk = Desk()
+    reserved, prefilling, landed = desk.handoff(100), desk.handoff(100), desk.handoff(100)
+    for handoff in (prefilling, landed):
+        await desk.custodian.start(handoff, done())
+    desk.custodian.landed(landed)
+    desk.pool.refused(desk.decoder)
+    assert [h.state for h in (reserved, prefilling, landed)] == [State.RELEASED, State.LOST, State.LOST]
+    assert not desk.custodian.landed(prefilling)
+    desk.custodian.consumed(landed)
+    await desk.settled(State.LOST, landed)
+
+
+async def test_drain_whose_decoder_goes_meanwhile_is_lost_without_a_leak() -> None:
+    for kind in ("refused", "answered"):
+        desk = Desk()
+        handoff = desk.handoff()
+        await desk.custodian.start(handoff, done())
+        desk.custodian.landed(handoff)
+        if kind == "refused":
+            desk.upstream.answers = [UpstreamError("refused")]
+        else:
+            desk.upstream.before = lambda desk=desk: desk.pool.refused(desk.decoder)
+        desk.custodian.leave(handoff)
+        await desk.settled(State.LOST, handoff)
+        assert desk.metrics.registry.get_sample_value("dpd_router_drains_total", {"result": "failed"}) is None
+
+
+async def test_drain_is_written_off_after_its_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpd_router.custodian._FIRST_RETRY_SECONDS", 0.001)
+    desk = Desk(drain_attempts=2)
+    handoff = desk.handoff()
+    desk.upstream.answers = [UpstreamError("broken"), UpstreamError("timeout")]
+    desk.custodian.leave(handoff, desk.custodian.start(handoff, done()))
+    await desk.settled(State.LOST, handoff)
+    assert desk.books.capacity(desk.decoder.key) == 4
+
+
+async def test_what_is_left_at_the_end_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    task = desk.custodian.start(handoff, asyncio.Event().wait())
+    assert await desk.custodian.settle_all(0.01) == 1
+    assert "left behind" in caplog.text
+    await desk.custodian.stop()
+    assert task.cancelled()
+    assert await desk.custodian.settle_all(0.01) == 1
+
+
+async def test_defect_in_a_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    task = desk.custodian.start(handoff, done(KeyError()))
+    desk.custodian.leave(handoff, task)
+    await desk.settled(State.DRAINED, handoff)
+    assert "task failed" in caplog.text
+
+
+async def test_miss_of_a_restarted_decoder_says_nothing_about_the_new_pair() -> None:
+    desk = Desk()
+    handoff = desk.handoff()
+    await desk.custodian.start(handoff, done())
+    desk.pool.refused(desk.decoder)
+    for _ in range(5):
+        desk.custodian.report_failure(handoff, "x")
+    assert desk.pairs.broken == 0
