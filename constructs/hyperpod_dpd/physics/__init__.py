@@ -15,7 +15,7 @@ from hyperpod_dpd.physics.memory import (
     memory_fit,
     reserve_bytes,
 )
-from hyperpod_dpd.physics.transfer import Band, transfer_seconds, transfer_seconds_band
+from hyperpod_dpd.physics.transfer import Band, efficiency_band, transfer_seconds, transfer_seconds_band
 from hyperpod_dpd.physics.weights import (
     Parameters,
     UnshardableError,
@@ -36,6 +36,7 @@ __all__ = [
     "chunk_bytes_per_rank",
     "default_gpu_memory_utilization",
     "efa_devices",
+    "efficiency_band",
     "kv_bytes_per_token",
     "kv_bytes_per_token_per_rank",
     "kv_heads_per_rank",

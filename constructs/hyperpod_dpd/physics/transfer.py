@@ -37,18 +37,33 @@ def transfer_seconds(
     return fixed_seconds + bytes_per_rank / (efficiency * line_rate_bytes_per_second)
 
 
+def efficiency_band(backend: str, calibration: TransferCalibration = TRANSFER) -> Band:
+    """Return the share of the line rate that NIXL's `backend` reaches: low, expected and high.
+
+    UCX does not use EFA's RDMA; whatever it reaches over sockets is below the share at which EFA is in use at all.
+    """
+    if backend != "LIBFABRIC":
+        sockets = calibration.not_on_efa_efficiency
+        return Band(low=sockets, expected=sockets, high=sockets)
+    return Band(
+        low=calibration.worst_efficiency,
+        expected=calibration.efficiency,
+        high=calibration.best_efficiency,
+    )
+
+
 def transfer_seconds_band(
-    bytes_per_rank: int, line_rate_bytes_per_second: float, calibration: TransferCalibration = TRANSFER
+    bytes_per_rank: int,
+    line_rate_bytes_per_second: float,
+    backend: str = "LIBFABRIC",
+    calibration: TransferCalibration = TRANSFER,
 ) -> Band:
-    """Return `transfer_seconds` at the expected efficiency and at both ends of what was measured on EFA."""
+    """Return `transfer_seconds` at the expected efficiency of `backend` and at both ends of its band."""
+    share = efficiency_band(backend, calibration)
 
     def seconds(efficiency: float) -> float:
         return transfer_seconds(
             bytes_per_rank, line_rate_bytes_per_second, efficiency, calibration.fixed_seconds
         )
 
-    return Band(
-        low=seconds(calibration.best_efficiency),
-        expected=seconds(calibration.efficiency),
-        high=seconds(calibration.worst_efficiency),
-    )
+    return Band(low=seconds(share.high), expected=seconds(share.expected), high=seconds(share.low))

@@ -52,7 +52,6 @@ class Sequence:
 
     arrived_seconds: float = 0.0
     first_token_seconds: float = math.nan
-    finished_seconds: float = math.nan
 
     computed_tokens: int = 0
     emitted_tokens: int = 0
@@ -111,11 +110,6 @@ class Engine:
         """Whether nothing runs."""
         return math.isnan(self._started)
 
-    @property
-    def load(self) -> int:
-        """Sequences in the engine, waiting ones included."""
-        return len(self.waiting) + len(self._decoding) + (self._prefilling is not None) + len(self._computed)
-
     def arrive(self, sequence: Sequence, now: float) -> float | None:
         """Take `sequence` and return the new end of work, or None when the announced one still holds."""
         sequence.arrived_seconds = now
@@ -170,8 +164,6 @@ class Engine:
             else:
                 self._join(sequence)
         self._computed = []
-        for sequence in finished:
-            sequence.finished_seconds = now
         return first, finished
 
     def _join(self, sequence: Sequence) -> None:

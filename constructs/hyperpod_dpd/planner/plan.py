@@ -65,7 +65,7 @@ class TransferFacts:
     """Typical prompts that a decoder's PD buffer holds at once; None without a buffer."""
 
     seconds: Band
-    """On the wire, at the efficiencies measured on EFA."""
+    """On the wire, at the efficiencies measured with that backend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +211,9 @@ def _transfer(deployment: Deployment, facts: ServingFacts) -> TransferFacts:
         prompt_tokens=tokens,
         prompt_bytes_per_rank=size,
         prompts_held=buffer.transfers(tokens) if buffer.requested_bytes else None,
-        seconds=transfer_seconds_band(size, facts.line_rate_bytes_per_second),
+        seconds=transfer_seconds_band(
+            size, facts.line_rate_bytes_per_second, deployment.serving.transfer.backend
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from hyperpod_dpd.derive import RoleFacts, ServingFacts
 from hyperpod_dpd.physics import (
     MemoryFit,
     default_gpu_memory_utilization,
+    efficiency_band,
     line_rate_bytes_per_second,
     memory_fit,
 )
@@ -262,7 +263,8 @@ class Workbench:
         """Return what moving a prompt costs between the roles of `shape`."""
         facts = self._facts
         line_rate = line_rate_bytes_per_second(shape.prefill_instance, shape.decode_instance)
-        wire = facts.kv_bytes_per_token_per_rank / (prefill_times.transfer.efficiency * line_rate)
+        share = efficiency_band(self._deployment.serving.transfer.backend, prefill_times.transfer).expected
+        wire = facts.kv_bytes_per_token_per_rank / (share * line_rate)
         pulls = self._deployment.serving.transfer.type == "nixl"
         return HandOff(
             flow=self._flow(),

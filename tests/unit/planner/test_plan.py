@@ -225,6 +225,19 @@ def test_scaling_limits_that_drift_apart_are_a_warning_with_the_ratio(deployment
     assert not any("scaling" in warning for warning in both.warnings)
 
 
+def test_without_efa_a_request_takes_as_much_longer_as_its_transfer(deployment: Deployment) -> None:
+    """UCX over EFA falls back to sockets; public reports have 1 to 3 GB/s and a time to first token above 2.5 s."""
+    ucx = dataclasses.replace(deployment.serving.transfer, backend="UCX")
+    alone = _with(deployment, "traffic", concurrency=1)
+    slow, fast = make_plan(_with(alone, "serving", transfer=ucx)), make_plan(alone)
+    assert slow.transfer.seconds.expected > 5 * fast.transfer.seconds.high
+    assert slow.traffic is not None
+    assert fast.traffic is not None
+    longer = slow.traffic.rows[0].evaluation.summary.e2e_seconds.p50
+    longer -= fast.traffic.rows[0].evaluation.summary.e2e_seconds.p50
+    assert longer == pytest.approx(slow.transfer.seconds.expected - fast.transfer.seconds.expected, rel=0.02)
+
+
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 

@@ -99,7 +99,7 @@ def transfer_lines(plan: Plan) -> tuple[str, ...]:
     )
     per_prompt = (
         f"{moved.prompt_tokens:,} tokens: {moved.prompt_bytes_per_rank / 1e6:,.0f} MB per rank, "
-        f"{seconds.expected * 1e3:.1f} ms over EFA ({seconds.low * 1e3:.1f} to {seconds.high * 1e3:.1f} ms)"
+        f"{seconds.expected * 1e3:.1f} ms with {plan.deployment.serving.transfer.backend} ({seconds.low * 1e3:.1f} to {seconds.high * 1e3:.1f} ms)"
     )
     lines = [per_token, per_prompt]
     if moved.prompts_held is not None:
