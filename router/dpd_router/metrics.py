@@ -93,6 +93,8 @@ class Metrics:
             ["result"],
             registry=registry,
         )
+        for result in ("full", "partial", "miss", "unreported"):
+            self.hits.labels(result)  # a rate needs the zero before the first miss
         self.inflight_chunks = Gauge(
             "dpd_router_inflight_chunks",
             "Chunks per rank that the router has reserved in a decoder's buffer",

@@ -16,7 +16,7 @@ from dpd_router.eligibility import Reason
 from dpd_router.handoff import TAG, State
 from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
-from tests.router.support import Result, Rig, prompt, serving
+from tests.router.support import Result, Rig, prompt, serving, until
 
 IDS = prompt(1000)
 Answer = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
@@ -54,6 +54,13 @@ def text(value: str, finish: str | None = None, stop: Any = None) -> dict[str, A
         "choices": [{"index": 0, "text": value, "finish_reason": finish, "stop_reason": stop}],
         "model": "m",
     }
+
+
+async def cut(request: web.Request, _: dict[str, Any]) -> web.StreamResponse:
+    """End the connection without an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
 
 
 GOOD_STREAM = events(text(" two"), text(" three", "length"), {"choices": [], "usage": USAGE})
@@ -244,6 +251,7 @@ BROKEN_STREAMS = [
     events("no json"),
     events(done=False),
     events({"error": {"message": "x"}}),
+    cut,
 ]
 
 
@@ -361,6 +369,29 @@ async def test_drain_that_misses_what_landed_is_lost(start: Start) -> None:
     assert rig.router.books.capacity(decoder.key) == 8 - 3
 
 
+async def test_decoder_that_goes_while_its_notification_is_awaited(start: Start) -> None:
+    workers, rig = await start("--health-interval-seconds", "60", "--notification-timeout-seconds", "20")
+    workers.notifies = False
+    client = asyncio.create_task(send(rig, stream=True))
+    await until(lambda: [handoff.first_token for handoff in rig.router.custodian.handoffs] == [77])
+    rig.router.pool.refused(rig.decoders[0])
+    answer = await client
+    assert answer.events[-1]["error"]["code"] == "no_decoder"
+    assert rig.decisions("fallback", Reason.DECODER_GONE) == 1
+    await rig.settled()
+    assert rig.metric("dpd_router_handoffs_total", state=State.LOST) == 1
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+async def test_request_without_a_model_stays_without_one(start: Start, strategy: Strategy) -> None:
+    workers, rig = await start("--strategy", strategy)
+    workers.script = [GOOD_STREAM] if strategy is Strategy.CONTINUE else [LANDED, DIRECT]
+    answer = await rig.post("/v1/completions", prompt=IDS, temperature=0, max_tokens=10)
+    assert (answer.status, answer.body["model"]) == (200, "m")
+    assert not any("model" in body for body in (*workers.prefills, *workers.decodes))
+    await rig.settled()
+
+
 # land
 
 
@@ -409,14 +440,15 @@ async def test_landing_that_misses_falls_back(start: Start) -> None:
     assert rig.metric("dpd_router_handoffs_total", state=State.CONSUMED) == 1
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_landed_request_whose_decoder_fails_falls_back(start: Start, stream: bool) -> None:
+@pytest.mark.parametrize(
+    ("stream", "broken"),
+    [(True, events(done=False)), (True, cut), (False, whole("x", 500)), (False, cut)],
+)
+async def test_landed_request_whose_decoder_fails_falls_back(
+    start: Start, stream: bool, broken: Answer
+) -> None:
     workers, rig = await start("--strategy", Strategy.LAND)
-    workers.script = [
-        LANDED,
-        events(done=False) if stream else whole("x", 500),
-        GOOD_STREAM if stream else DIRECT,
-    ]
+    workers.script = [LANDED, broken, GOOD_STREAM if stream else DIRECT]
     answer = await send(rig, stream=stream)
     assert answer.text == (" two three" if stream else "direct")
     assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1

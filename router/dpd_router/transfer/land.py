@@ -168,15 +168,15 @@ class LandTransfer(Transfer):
         keep_usage = generation.stream_option("include_usage")
         events = self._events(handoff, upstream, keep_usage=keep_usage)
         try:
-            first = await anext(events, None)
+            # there is one: an end without an event is an error
+            first = await anext(events)
         except UpstreamError as error:
             self._failed(handoff, error)
             raise FallbackError(Reason.DECODE_FAILED) from error
         self._metrics.answered("disaggregated", generation.arrived_at)
         response = web.StreamResponse(headers=_headers(upstream))
         await response.prepare(request)
-        if first is not None:
-            await response.write(first)
+        await response.write(first)
         try:
             async for event in events:
                 await response.write(event)
