@@ -507,3 +507,24 @@ async def test_request_during_shutdown_is_a_503_and_running_ones_finish() -> Non
         await rig.cluster.prefillers[0].remove_faults()
         assert (await client).text == await direct_text(rig)
         assert await stop == 0
+
+
+# versions
+
+
+@STRATEGIES
+@pytest.mark.parametrize("version", ["0.4.3", "0.5.3"])
+async def test_both_generations_of_lmcache_hand_over_without_a_leak(strategy: Strategy, version: str) -> None:
+    engine = EngineConfig(prefix_caching=strategy is Strategy.LAND, tensor_parallel_size=2)
+    async with running("--strategy", strategy, engine=engine, lmcache=LMCacheConfig(version=version)) as rig:
+        for seed in range(12):
+            ids = prompt(3000, seed)
+            assert (await rig.complete(ids, max_tokens=3, stream=bool(seed % 2))).text == await direct_text(
+                rig, ids, 3
+            )
+        await rig.settled()
+        # a first token that is half a character is decoded directly and drained
+        unknown = rig.decisions("fallback", Reason.FIRST_TOKEN_TEXT_UNKNOWN)
+        assert unknown <= 2
+        assert rig.metric("dpd_router_handoff_hits_total", result="full") == 12 - unknown
+        assert rig.used_chunks() == [(0, 0)]
