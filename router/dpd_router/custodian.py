@@ -6,6 +6,7 @@ gets a one-token request that takes the cache, and the answer is thrown away.
 """
 
 import asyncio
+import collections
 import contextlib
 import enum
 import logging
@@ -27,6 +28,8 @@ from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
 log = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS: Final = 0.5
+# drained hand-offs that are remembered with their prompts, in case their transfer was only slow
+_REMEMBERED_DRY: Final = 256
 
 
 class Hit(enum.StrEnum):
@@ -95,6 +98,8 @@ class Custodian:
         self._timeouts = timeouts
         self._open: dict[str, Handoff] = {}
         self._consuming: dict[str, asyncio.Task[Any]] = {}
+        self._dry: collections.OrderedDict[str, Handoff] = collections.OrderedDict()
+        notifications.on_late.append(self._late)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -289,7 +294,44 @@ class Custodian:
             left = handoff.chunks - chunks_of(cached, self._buffers.chunk_tokens)
             self._settle(handoff, State.LOST, leaked_chunks=left)
         else:
+            if hit is Hit.MISS:
+                self._remember_dry(handoff)
             self._settle(handoff, State.DRAINED)
+
+    # a transfer that allocates after its drain: the sender queues, and the receiver waits for room more than once
+
+    def _remember_dry(self, handoff: Handoff) -> None:
+        self._dry[handoff.id] = handoff
+        while len(self._dry) > _REMEMBERED_DRY:
+            self._dry.popitem(last=False)
+
+    def _late(self, handoff_id: str) -> None:
+        """Drain again when a rank reports after a drain that found nothing; every rank of it does."""
+        handoff = self._dry.get(handoff_id)
+        if handoff is not None and handoff.decoder.incarnation == handoff.decoder_incarnation:
+            self._spawn(self._drain_late(handoff), f"late drain {handoff_id}")
+
+    async def _drain_late(self, handoff: Handoff) -> None:
+        try:
+            usage = await self._drain_once(handoff)
+        except UpstreamError as error:
+            self._metrics.upstream_errors.labels(handoff.decoder.role, error.kind).inc()
+            self._write_off_late(handoff)
+            return
+        hit, cached = judge_hit(usage, len(handoff.ids))
+        if hit is not Hit.MISS:
+            self._dry.pop(handoff.id, None)
+            self._metrics.drains.labels("late").inc()
+            log.warning(
+                "late transfer drained",
+                extra={"fields": {**_names(handoff), "cached_tokens": cached, "hit": hit}},
+            )
+
+    def _write_off_late(self, handoff: Handoff) -> None:
+        self._dry.pop(handoff.id, None)
+        self._books.suspect(handoff.decoder.key, handoff.decoder_incarnation, handoff.chunks)
+        self._metrics.drains.labels("failed").inc()
+        log.error("late transfer could not be drained", extra={"fields": _names(handoff)})
 
     def _settle(self, handoff: Handoff, state: State, *, leaked_chunks: int = 0) -> None:
         handoff.advance(state)

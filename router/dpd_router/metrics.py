@@ -115,7 +115,7 @@ class Metrics:
         )
         self.drains = Counter(
             "dpd_router_drains",
-            "Drains of hand-offs by result (hit, empty, failed)",
+            "Drains of hand-offs by result (hit, empty, failed; late: of a transfer that came after an empty one)",
             ["result"],
             registry=registry,
         )

@@ -8,6 +8,7 @@ import asyncio
 import collections
 import dataclasses
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -51,6 +52,7 @@ class Notifications:
         self._metrics = metrics
         self._expected: dict[str, Expectation] = {}
         self._settled: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self.on_late: list[Callable[[str], None]] = []
 
     def expect(self, handoff: str, ranks: int) -> asyncio.Event:
         """Announce a hand-off; the event is set when every rank has reported."""
@@ -79,7 +81,10 @@ class Notifications:
             return
         expectation = self._expected.get(handoff)
         if expectation is None:
-            self._metrics.notifications.labels("late" if handoff in self._settled else "unknown").inc()
+            late = handoff in self._settled
+            self._metrics.notifications.labels("late" if late else "unknown").inc()
+            for listener in self.on_late if late else ():
+                listener(handoff)
         elif expectation.missing == 0:
             self._metrics.notifications.labels("duplicate").inc()
         else:
