@@ -97,7 +97,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class TrafficComparison:
     """The comparison at the deployment's own traffic."""
 
     description: str
@@ -151,7 +151,7 @@ class Plan:
     burn: HourlyBurn
     quotas: tuple[QuotaNeed, ...]
     warnings: tuple[str, ...]
-    traffic: Traffic | None = None
+    traffic: TrafficComparison | None = None
     search: Search | None = None
     threshold: ThresholdAdvice | None = None
     verdict: Verdict | None = None
@@ -259,7 +259,7 @@ class _Timed:
 
     # -- at the given traffic ---------------------------------------------------------------------------------------
 
-    def _traffic(self, load: Load) -> Traffic:
+    def _traffic(self, load: Load) -> TrafficComparison:
         deployed = self._shapes.deployed()
         instance = deployed.decode_instance
         same = deployed.prefillers + deployed.decoders
@@ -279,7 +279,7 @@ class _Timed:
             )
             for role, shape in shapes.items()
         ]
-        return Traffic(description=describe_traffic(self._deployment), rows=tuple(rows))
+        return TrafficComparison(description=describe_traffic(self._deployment), rows=tuple(rows))
 
     # -- within the promises ----------------------------------------------------------------------------------------
 
