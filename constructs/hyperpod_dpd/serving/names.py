@@ -40,6 +40,9 @@ WORKER_HTTP_PORT_NAME: Final = "http"
 ROUTER_PORT: Final = 8081
 """Port of the router's OpenAI endpoint, in its pod and its Service."""
 
+ROUTER_PORT_NAME: Final = "http"
+"""Name of that port."""
+
 NOTIFICATION_PORT: Final = 7500
 """Port on which the router receives one notification per rank when a KV cache has landed."""
 
@@ -66,6 +69,16 @@ class Component(StrEnum):
     DECODE = "decode"
     COLOCATED = "colocated"
     ROUTER = "router"
+    COLLECTOR = "metrics-collector"
+    DCGM_EXPORTER = "dcgm-exporter"
+    EFA_EXPORTER = "efa-exporter"
+
+
+PLATFORM_COMPONENTS: Final = frozenset({Component.COLLECTOR, Component.DCGM_EXPORTER, Component.EFA_EXPORTER})
+"""Components that exist once per cluster and belong to none of its deployments."""
+
+PLATFORM_INSTANCE: Final = "platform"
+"""`app.kubernetes.io/instance` of those."""
 
 
 def system_namespace(deployment: Deployment) -> str:
@@ -95,17 +108,28 @@ def router_host(deployment: Deployment) -> str:
 
 def selector(deployment: Deployment, component: Component) -> dict[str, str]:
     """Labels that select the pods of `component`; they never change, because selectors cannot."""
-    return {INSTANCE_LABEL: deployment.name, COMPONENT_LABEL: component.value}
+    return {INSTANCE_LABEL: _instance(deployment, component), COMPONENT_LABEL: component.value}
 
 
 def labels(deployment: Deployment, component: Component | None = None) -> dict[str, str]:
     """Labels of an object of `deployment`, of `component` when it belongs to one."""
     common = {
-        INSTANCE_LABEL: deployment.name,
+        INSTANCE_LABEL: _instance(deployment, component),
         PART_OF_LABEL: PART_OF,
         MANAGED_BY_LABEL: PART_OF,
     }
     if component is None:
         return common
-    name = "dpd-router" if component is Component.ROUTER else "vllm"
-    return {NAME_LABEL: name, COMPONENT_LABEL: component.value, **common}
+    return {NAME_LABEL: _SOFTWARE.get(component, "vllm"), COMPONENT_LABEL: component.value, **common}
+
+
+_SOFTWARE: Final = {
+    Component.ROUTER: "dpd-router",
+    Component.COLLECTOR: "opentelemetry-collector",
+    Component.DCGM_EXPORTER: "dcgm-exporter",
+    Component.EFA_EXPORTER: "efa-exporter",
+}
+
+
+def _instance(deployment: Deployment, component: Component | None) -> str:
+    return PLATFORM_INSTANCE if component in PLATFORM_COMPONENTS else deployment.name

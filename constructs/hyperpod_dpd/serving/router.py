@@ -20,7 +20,7 @@ from hyperpod_dpd.serving.secrets import API_KEYS_SECRET
 from hyperpod_dpd.serving.worker import disruption_budget
 from hyperpod_dpd.spec import Deployment, LoadBalancer
 
-HTTP_PORT_NAME: Final = "http"
+HTTP_PORT_NAME: Final = names.ROUTER_PORT_NAME
 NOTIFICATION_PORT_NAME: Final = "kv-notify"
 
 USER_ID: Final = 65532

@@ -1,0 +1,1 @@
+"""What is measured, where from, what is alarming and how it looks: scraping, rules and dashboards."""

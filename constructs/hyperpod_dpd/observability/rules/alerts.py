@@ -1,0 +1,328 @@
+"""The alerts. Each says in its docstring why it exists; `docs/runbooks/` says what to do.
+
+No expression needs a label that only one way of scraping gives: `deployment` and `role` come with every job, and what
+comes from the exporters of an add-on is summed up before it is compared.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from hyperpod_dpd.derive import ServingFacts
+from hyperpod_dpd.observability.rules.promql import Scope, role
+from hyperpod_dpd.observability.rules.rule import Alert, Severity
+from hyperpod_dpd.spec import Deployment
+
+KV_USAGE_LIMIT: Final = 0.9
+"""Share of the KV cache above which vLLM soon preempts."""
+
+MISS_LIMIT: Final = 0.1
+"""Share of hand-offs that may miss: one lost pod among many is no misconfiguration."""
+
+LEAK_LIMIT: Final = 0.1
+"""Share of a decoder's PD buffer that may be lost before a restart is due."""
+
+EFA_SHARE: Final = 0.1
+"""Share of the least bytes that hand-offs need; below it they go another way. Overlapping windows cost less."""
+
+LEAST_REQUESTS_PER_SECOND: Final = 0.01
+"""Traffic below which the share of disaggregated requests means nothing: 36 requests an hour."""
+
+_ANSWERING = ("decode", "colocated")
+
+
+def latency_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
+    """Yield the alerts about what users feel, per role."""
+    slo = deployment.slo
+    yield Alert(
+        name="DpdTtftHigh",
+        expression=f"{scope.series('dpd:ttft_seconds:p95')} > {slo.ttft_p95_seconds:g}",
+        pending="10m",
+        severity=Severity.WARNING,
+        summary="p95 TTFT of {{ $labels.role }} workers is {{ $value | humanizeDuration }}, "
+        f"the SLO is {slo.ttft_p95_seconds:g} s",
+        description="Prompts wait for a prefiller, or a prefill takes longer than planned.",
+        facts=("6.7.1",),
+    )
+    yield Alert(
+        name="DpdItlHigh",
+        expression=f"{scope.series('dpd:itl_seconds:p95', role(*_ANSWERING))} > {slo.tpot_p95_seconds:g}",
+        pending="10m",
+        severity=Severity.WARNING,
+        summary="p95 inter-token latency of {{ $labels.role }} workers is {{ $value | humanizeDuration }}, "
+        f"the SLO is {slo.tpot_p95_seconds:g} s per token",
+        description="Decoding is slowed down: prompts are prefilled on decoders, or too many sequences run at once.",
+        facts=("6.7.2",),
+    )
+
+
+def pressure_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -> Iterator[Alert]:
+    """Yield the alerts about workers that run full."""
+    yield Alert(
+        name="DpdKvCacheNearlyFull",
+        expression=f"{scope.series('vllm:kv_cache_usage_perc')} > {KV_USAGE_LIMIT:g}",
+        pending="5m",
+        severity=Severity.WARNING,
+        summary="KV cache of {{ $labels.role }} worker {{ $labels.instance }} is {{ $value | humanizePercentage }} full",
+        description="The next sequences are preempted and computed again.",
+        facts=("6.7.3",),
+    )
+    yield Alert(
+        name="DpdDecodePreemptions",
+        expression=f"{scope.rate('vllm:num_preemptions_total', role(*_ANSWERING))} > 0",
+        pending="5m",
+        severity=Severity.WARNING,
+        summary="{{ $labels.role }} worker {{ $labels.instance }} preempts {{ $value | humanize }} sequences a second",
+        description="Each preempted sequence is computed again from its first token; for a handed-off one the KV cache "
+        "that was sent is lost.",
+        facts=("6.7.4",),
+    )
+    if not disaggregates:
+        return
+    batch = facts.prefill.max_num_seqs * facts.prefill.replicas
+    waiting = scope.series("dpd:requests_waiting:sum", role("prefill"))
+    yield Alert(
+        name="DpdPrefillQueueGrowing",
+        expression=f"{waiting} > {batch} and {waiting} >= {waiting} offset 5m",
+        pending="5m",
+        severity=Severity.WARNING,
+        summary=f"{{{{ $value }}}} prompts wait for prefillers that take {batch} at a time, and it does not get less",
+        description="More prompts arrive than the prefillers compute; TTFT grows until clients give up.",
+        facts=("6.7.5",),
+    )
+
+
+def hand_off_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
+    """Yield the alerts about a hand-off that does not work although every answer is 200."""
+    handed_off = scope.total_rate("dpd_router_decisions_total", 'decision="disaggregated"')
+    hits = scope.total_rate("vllm:external_prefix_cache_hits_total", role("decode"))
+    missed = scope.total_rate("dpd_router_handoff_hits_total", 'result=~"miss|partial"')
+    judged = scope.total_rate("dpd_router_handoff_hits_total", 'result=~"full|miss|partial"')
+    yield Alert(
+        name="DpdKvNotReused",
+        expression=f"{missed} / ({judged} > 0) > {MISS_LIMIT:g} or (({handed_off} > 0) unless ({hits} > 0)) * 0 + 1",
+        pending="2m",
+        severity=Severity.CRITICAL,
+        summary="decoders do not find the KV cache of {{ $value | humanizePercentage }} of the hand-offs",
+        description="Prompts are prefilled twice, on the decoder without a word. Look for hash seeds or models that "
+        "differ between roles, wrong roles, or a decoder whose buffer is full.",
+        facts=("6.7.6", "H1"),
+    )
+    timeouts = f"sum(increase({scope.series('dpd_router_notif_timeouts_total', window='5m')}))"
+    failed = f"sum(increase({scope.series('vllm:nixl_num_failed_transfers_total', window='5m')}))"
+    yield Alert(
+        name="DpdTransferStuck",
+        expression=f"{timeouts} > 0 or {failed} > 0",
+        pending="1m",
+        severity=Severity.CRITICAL,
+        summary="{{ $value | humanize }} hand-offs in 5 minutes never landed",
+        description="The prefiller answered, the KV cache did not arrive in time. Look at the decoder's buffer, at the "
+        "policies between the roles and at the notification port.",
+        facts=("6.7.7", "H2", "H9"),
+    )
+    yield Alert(
+        name="DpdPairBroken",
+        expression=f"{scope.series('dpd_router_pairs_broken')} > 0",
+        pending="10m",
+        severity=Severity.CRITICAL,
+        summary="{{ $value }} pairs of prefiller and decoder exchange nothing",
+        description="Every hand-off between them fails; prompts are decoded directly. After a restart of a decoder at "
+        "its old address and port this never heals by itself.",
+        facts=("H6",),
+    )
+    if deployment.serving.transfer.type == "lmcache-pd":
+        yield from _lmcache(scope)
+
+
+def _lmcache(scope: Scope) -> Iterator[Alert]:
+    suspected = scope.series("dpd_router_suspected_chunks")
+    reserved = scope.series("dpd_router_inflight_chunks", window="10m")
+    owned = scope.series("dpd_router_handoffs_open", window="10m")
+    room = scope.series("dpd_router_buffer_chunks")
+    yield Alert(
+        name="DpdPdBufferLeak",
+        expression=f"{suspected} / {room} > {LEAK_LIMIT:g} or "
+        f"(min_over_time({reserved}) / {room} > 0 and on (deployment) max_over_time({owned}) == 0)",
+        pending="10m",
+        severity=Severity.WARNING,
+        summary="{{ $value | humanizePercentage }} of the PD buffer of decoder {{ $labels.decoder }} is lost until it restarts",
+        description="Chunks that no request can free: hand-offs that were written and never read. A full buffer ends "
+        "disaggregation although every answer is 200.",
+        facts=("H1", "H2"),
+    )
+    reported = f"sum by (deployment, instance) ({scope.rate('vllm:external_prefix_cache_hits_total', role('decode'))})"
+    loaded = f"sum by (deployment, instance) ({scope.rate('lmcache:num_hit_tokens_total', role('decode'))})"
+    yield Alert(
+        name="DpdKvReportedNotLoaded",
+        expression=f"{reported} > 0 unless {loaded} > 0.1 * {reported}",
+        pending="5m",
+        severity=Severity.CRITICAL,
+        summary="decoder {{ $labels.instance }} reports {{ $value | humanize }} cached tokens a second and loads none",
+        description="vLLM counts the hit, LMCache never retrieves it: answers come from unwritten memory and the buffer "
+        "fills up. Seen with vLLM's second model runner and full CUDA graphs.",
+        facts=("H14",),
+    )
+    yield Alert(
+        name="DpdPrefillerHung",
+        expression=f"{scope.series('dpd_router_worker_hung')} > 0",
+        pending="1m",
+        severity=Severity.CRITICAL,
+        summary="prefiller {{ $labels.worker }} takes requests and answers none",
+        description="It waits without a limit for a decoder that is gone. Only a restart ends it.",
+        facts=("H12",),
+    )
+    failed = scope.series("lmcache:put_failed_count", window="15m")
+    yield Alert(
+        name="DpdLmcachePutFailed",
+        # cumulative, although LMCache exposes it as a gauge
+        expression=f"increase({failed}) > 0",
+        pending="0m",
+        severity=Severity.WARNING,
+        summary="LMCache on {{ $labels.instance }} could not store {{ $value | humanize }} chunks in 15 minutes",
+        description="The remote store of the KV cache refuses or does not answer.",
+        facts=("6.7.10",),
+    )
+    yield Alert(
+        name="DpdLmcacheUnhealthy",
+        expression=f"{scope.series('lmcache:lmcache_is_healthy')} == 0",
+        pending="2m",
+        severity=Severity.CRITICAL,
+        summary="LMCache on {{ $labels.role }} worker {{ $labels.instance }} says that it is not healthy",
+        description="The worker serves without LMCache: nothing is handed off.",
+        facts=("6.7.11",),
+    )
+
+
+def decision_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
+    """Yield the alert about a threshold that sends everything the same way, where a mix was expected."""
+    threshold = deployment.routing.threshold_tokens
+    if threshold in {"never", 0}:
+        return
+    series = "dpd_router_decisions_total"
+    every = scope.total_rate(series, window="1h")
+    wanted = scope.total_rate(series, 'decision=~"disaggregated|fallback"', window="1h")
+    sides = ["== 0"]
+    if deployment.traffic.long_share < 1:
+        sides.append("== 1")
+    share = f"(({wanted} or vector(0)) / ({every} > {LEAST_REQUESTS_PER_SECOND:g}))"
+    yield Alert(
+        name="DpdDecisionsOneSided",
+        expression=" or ".join(f"{share} {side}" for side in sides),
+        pending="1h",
+        severity=Severity.WARNING,
+        summary=f"{{{{ $value | humanizePercentage }}}} of requests reach the threshold of {threshold} tokens",
+        description="The threshold does not fit the prompts: either nothing is disaggregated, or everything.",
+        facts=("6.7.14",),
+    )
+
+
+def fabric_alerts(scope: Scope, deployment: Deployment, facts: ServingFacts) -> Iterator[Alert]:
+    """Yield the alerts about the EFA."""
+    own = _own_exporters(deployment)
+    threshold = deployment.routing.threshold_tokens
+    if threshold != "never":
+        tokens = max(threshold, facts.chunk_tokens)
+        least_bytes = tokens * facts.kv_bytes_per_token_per_rank * facts.tensor_parallel
+        handed_off = scope.total_rate("dpd_router_decisions_total", 'decision="disaggregated"')
+        moved = " + ".join(_efa_rate(scope, f"node_amazonefa_{way}_bytes", own=own) for way in ("tx", "rx"))
+        yield Alert(
+            name="DpdEfaIdle",
+            expression=f"({handed_off} > 0) unless (({moved}) > {handed_off} * {least_bytes * EFA_SHARE:.6g})",
+            pending="2m",
+            severity=Severity.CRITICAL,
+            summary="{{ $value | humanize }} hand-offs a second and (almost) nothing crosses the EFA",
+            description=f"A hand-off is at least {tokens} tokens or {least_bytes / 1e6:.0f} MB, and less than "
+            f"{EFA_SHARE:.0%} of that was counted: NIXL fell back to TCP, or no EFA counters arrive.",
+            facts=("6.7.8", "E1", "V1"),
+        )
+    counters = ("rdma_read_wr_err", "rdma_write_wr_err", "rx_drops")
+    sums = (f"increase({_efa(f'node_amazonefa_{counter}', own=own)}[10m]) > 0" for counter in counters)
+    yield Alert(
+        name="DpdEfaErrors",
+        expression=" or ".join(sums),
+        pending="0m",
+        severity=Severity.WARNING,
+        summary="{{ $value | humanize }} EFA errors in 10 minutes on device {{ $labels.device }}",
+        description="RDMA requests fail or packets are dropped: transfers are repeated or end with an error.",
+        facts=("6.7.9",),
+    )
+
+
+def gpu_alerts(deployment: Deployment) -> Iterator[Alert]:
+    """Yield the alert about GPUs that fail."""
+    gpu = "DCGM_FI_DEV_XID_ERRORS" + ('{job="dpd-dcgm"}' if _own_exporters(deployment) else "")
+    yield Alert(
+        name="DpdGpuXid",
+        expression=f"{gpu} > 0 and (changes({gpu}[15m]) > 0 or ({gpu} unless {gpu} offset 15m))",
+        pending="0m",
+        severity=Severity.CRITICAL,
+        summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} reports Xid {{ $value }}",
+        description="The driver saw an error of the GPU. HyperPod replaces the node for most of them.",
+        facts=("6.7.12",),
+    )
+
+
+def _own_exporters(deployment: Deployment) -> bool:
+    return deployment.platform.exporters == "manifests"
+
+
+def _efa(metric: str, *, own: bool) -> str:
+    return f'{metric}{{job="dpd-efa"}}' if own else metric
+
+
+def _efa_rate(scope: Scope, metric: str, *, own: bool) -> str:
+    rate = f"rate({_efa(metric, own=own)}[5m])"
+    if not own:
+        # an add-on's labels are its own; the sum of the cluster is what can be said for sure
+        return f"sum({rate})"
+    prefillers = scope.series("up", 'job="dpd-prefill"')
+    nodes = f"group by (node) ({prefillers})"
+    return f"sum({rate} * on (node) group_left () {nodes})"
+
+
+def presence_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -> Iterator[Alert]:
+    """Yield the alerts about targets that are gone."""
+    router = scope.series("up", 'job="dpd-router"')
+    yield Alert(
+        name="DpdRouterDown",
+        expression=f"{router} == 0 or absent({router})",
+        pending="2m",
+        severity=Severity.CRITICAL,
+        summary="the router of {{ $labels.deployment }} cannot be read",
+        description="Either it does not run, then nobody is served, or nothing is scraped, then no other alert can fire.",
+        facts=("6.7.13",),
+    )
+    if not disaggregates:
+        colocated = facts.prefill.replicas + facts.decode.replicas
+        yield _missing(scope, "colocated", colocated, floor=-1)
+        return
+    readable = scope.series("up", 'job="dpd-decode"')
+    decoders = f"(sum({readable}) or vector(0))"
+    yield Alert(
+        name="DpdNoDecoder",
+        expression=f"{decoders} == 0 unless on () absent({router})",
+        pending="1m",
+        severity=Severity.CRITICAL,
+        summary=f"none of {facts.decode.replicas} decoders can be read",
+        description="Every answer comes from a decoder: clients get 503.",
+        facts=("6.7.13", "H6"),
+    )
+    yield _missing(scope, "prefill", facts.prefill.replicas, floor=-1)
+    if facts.decode.replicas > 1:
+        yield _missing(scope, "decode", facts.decode.replicas, floor=0)
+
+
+def _missing(scope: Scope, component: str, replicas: int, *, floor: int) -> Alert:
+    """Return the alert about workers that are fewer than wanted; at `floor` or below another one speaks."""
+    job = f'job="dpd-{component}"'
+    present = f"(sum({scope.series('up', job)}) or vector(0))"
+    above = f" and {present} > {floor}" if floor >= 0 else ""
+    router = scope.series("up", 'job="dpd-router"')
+    return Alert(
+        name=f"Dpd{component.capitalize()}WorkersMissing",
+        expression=f"({present} < {replicas}{above}) unless on () absent({router})",
+        pending="15m",
+        severity=Severity.WARNING,
+        summary=f"{{{{ $value }}}} of {replicas} {component} workers can be read",
+        description="A worker is gone for longer than a rolling update takes for one; see its pod and its node.",
+        facts=("6.7.13",),
+    )
