@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from dpd_router.books import Books
@@ -243,3 +244,47 @@ async def test_miss_of_a_restarted_decoder_says_nothing_about_the_new_pair() -> 
     for _ in range(5):
         desk.custodian.report_failure(handoff, "x")
     assert desk.pairs.broken == 0
+
+
+async def _dry(desk: Desk) -> Handoff:
+    """Leave a hand-off whose drain finds nothing."""
+    handoff = desk.handoff()
+    desk.upstream.answers = [0]
+    desk.custodian.leave(handoff, desk.custodian.start(handoff, done()))
+    await desk.settled(State.DRAINED, handoff)
+    return handoff
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "capacity"),
+    [(1000, "late", 8), (0, None, 8), (UpstreamError("broken"), "failed", 4)],
+)
+async def test_transfer_that_arrives_after_an_empty_drain_is_drained_again(
+    answer: int | UpstreamError, result: str | None, capacity: int
+) -> None:
+    desk = Desk()
+    handoff = await _dry(desk)
+    desk.upstream.answers = [answer]
+    desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id}))
+    assert await desk.custodian.settle_all(5) == 0
+    assert len(desk.upstream.bodies) == 2
+    counted = desk.metrics.registry.get_sample_value("dpd_router_drains_total", {"result": result or "late"})
+    assert counted == (1 if result else None)
+    assert desk.books.capacity(desk.decoder.key) == capacity
+
+
+async def test_late_notification_of_a_decoder_that_restarted_drains_nothing() -> None:
+    desk = Desk()
+    handoff = await _dry(desk)
+    desk.pool.refused(desk.decoder)
+    desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id}))
+    assert await desk.custodian.settle_all(5) == 0
+    assert len(desk.upstream.bodies) == 1
+
+
+async def test_memory_of_empty_drains_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpd_router.custodian._REMEMBERED_DRY", 1)
+    desk = Desk()
+    first, second = await _dry(desk), await _dry(desk)
+    assert list(desk.custodian._dry) == [second.id]
+    assert first.id != second.id
