@@ -364,7 +364,8 @@ class _Timed:
                 typical_tokens=traffic.input_tokens,
                 lengths=lengths_of(traffic, facts.max_model_len_tokens),
                 configured_tokens=None if routing.threshold_tokens == "never" else routing.threshold_tokens,
-                estimated=routing.estimator == "characters",
+                # the operator's router knows no tokenizer
+                estimated=routing.estimator == "characters" or self._deployment.serving.backend == "operator",
             )
         )
 

@@ -400,3 +400,13 @@ def test_search_hands_prompts_over_from_the_break_even_on(deployment: Deployment
     assert plan.search.threshold_tokens == plan.threshold.break_even_tokens
     assert plan.search.self_managed is not None
     assert plan.search.self_managed.evaluation.summary.disaggregated_share == 1
+
+
+def test_operator_estimates_prompts_so_more_of_them_sit_on_the_threshold(deployment: Deployment) -> None:
+    near = _with(deployment, "traffic", input_tokens=4900)
+    own = make_plan(near).threshold
+    operator = make_plan(_with(near, "serving", backend="operator")).threshold
+    assert own is not None
+    assert operator is not None
+    assert not any("sits on the threshold" in warning for warning in own.warnings)
+    assert any("sits on the threshold" in warning for warning in operator.warnings)
