@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,34 +18,6 @@ from dpd_simulator.step_times import ConstantStepTimes, StepTimes, TabulatedStep
 
 _logger = logging.getLogger(__name__)
 
-# Arguments of vLLM 0.25.1 that manifests use and that change nothing that can be seen from outside.
-_WITHOUT_EFFECT = (
-    "--attention-backend",
-    "--chat-template",
-    "--disable-access-log-for-endpoints",
-    "--download-dir",
-    "--dtype",
-    "--gpu-memory-utilization",
-    "--kv-cache-dtype",
-    "--load-format",
-    "--max-seq-len-to-capture",
-    "--pipeline-parallel-size",
-    "--quantization",
-    "--shutdown-timeout",
-    "--tokenizer",
-    "--tool-call-parser",
-    "--uvicorn-log-level",
-)
-_SWITCHES_WITHOUT_EFFECT = (
-    "--disable-fastapi-docs",
-    "--disable-uvicorn-access-log",
-    "--enable-chunked-prefill",
-    "--enable-log-requests",
-    "--enforce-eager",
-    "--no-enable-log-requests",
-    "--skip-tokenizer-init",
-    "--trust-remote-code",
-)
 _KV_TRANSFER_FIELDS = {
     "kv_connector",
     "kv_role",
@@ -101,7 +74,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Startup:
     Raises:
         StartupError: the real engine would not start with them.
     """
-    parsed = _parser().parse_args([argument for argument in arguments if argument not in ("vllm", "serve")])
+    command = [_dashed(argument) for argument in arguments if argument not in ("vllm", "serve")]
+    parsed = _parser().parse_args(command)
     transfer = _transfer_config(parsed.kv_transfer_config)
     role = Role(parsed.role) if parsed.role else _role_of(transfer)
     model = parsed.model or parsed.model_tag
@@ -141,6 +115,14 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Startup:
     )
 
 
+def _dashed(argument: str) -> str:
+    """Dashes for underscores: vLLM takes both."""
+    if not argument.startswith("--"):
+        return argument
+    name, separator, value = argument.partition("=")
+    return name.replace("_", "-") + separator + value
+
+
 def _parser() -> _Parser:
     parser = _Parser(
         prog="dpd-simulator",
@@ -162,10 +144,7 @@ def _parser() -> _Parser:
     parser.add_argument("--enable-prompt-tokens-details", action="store_true")
     parser.add_argument("--enable-auto-tool-choice", action="store_true")
     parser.add_argument("--kv-transfer-config", type=_json_object)
-    for name in _WITHOUT_EFFECT:
-        parser.add_argument(name)
-    for name in _SWITCHES_WITHOUT_EFFECT:
-        parser.add_argument(name, action="store_true")
+    _accept_the_others(parser)
     simulator = parser.add_argument_group("simulator", "arguments that only the simulated engine has")
     simulator.add_argument("--role", choices=[role.value for role in Role], help="default: from `kv_role`")
     simulator.add_argument("--bind-address", help="address to listen on instead of `--host`")
@@ -180,6 +159,19 @@ def _parser() -> _Parser:
     )
     simulator.add_argument("--lmcache-version", default="0.5.3")
     return parser
+
+
+def _accept_the_others(parser: _Parser) -> None:
+    """Everything else that vLLM has: accepted, without effect on what can be seen from outside."""
+    text = resources.files("dpd_simulator").joinpath("vllm_arguments.json").read_text(encoding="utf-8")
+    for kind, names in json.loads(text)["arguments"].items():
+        for name in names:
+            if name in parser._option_string_actions:  # noqa: SLF001 - argparse has no other way to ask
+                continue
+            if kind == "switch":
+                parser.add_argument(name, action="store_true")
+            else:
+                parser.add_argument(name, nargs={"many": "*", "optional": "?"}.get(kind))
 
 
 def _human_int(text: str) -> int:

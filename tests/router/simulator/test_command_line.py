@@ -121,6 +121,34 @@ def test_arguments_that_vllm_refuses(
         parse(arguments(*more, transfer=transfer), environment(tmp_path, RECEIVER))
 
 
+RENDERED = sorted(SIMULATOR.parents[1].glob("manifests/rendered/*/*/*.yaml"))
+
+
+def _engine_commands() -> list[Any]:
+    """Arguments of every rendered container that runs an engine."""
+    commands = []
+    for path in RENDERED:
+        for document in yaml.safe_load_all(path.read_text()):
+            pod = ((document or {}).get("spec") or {}).get("template", {}).get("spec", {})
+            for container in pod.get("containers", []):
+                if container.get("args", [])[:2] == ["vllm", "serve"]:
+                    name = "-".join([*path.parts[-3:-1], path.stem])
+                    commands.append(pytest.param(container["args"], id=name))
+    return commands
+
+
+@pytest.mark.parametrize("command", _engine_commands())
+def test_every_rendered_engine_is_understood(command: list[str]) -> None:
+    config = parse(command, {}).config
+    assert config.http_port == 8000
+    assert config.tensor_parallel_size == 8
+    assert config.max_model_len == 16_384
+
+
+def test_underscores_stand_for_dashes() -> None:
+    assert parse(["--model", "x", "--max_model_len=4096"], {}).config.max_model_len == 4096
+
+
 def test_legacy_keys_switch_the_handoff_off_without_an_error(tmp_path: Path) -> None:
     settings = {"enable_nixl": True, "nixl_role": "receiver"}
     assert parse(arguments(), environment(tmp_path, settings)).config.lmcache is None
