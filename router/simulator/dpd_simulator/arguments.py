@@ -237,6 +237,9 @@ def _lmcache(
         raise StartupError(
             f"LMCache: `transfer_channel` must be nixl, given {settings.get('transfer_channel')!r}"
         )
+    for name, simulated in (("pd_backend_mode", "async"), ("pd_bidirectional", False)):
+        if settings.get(name, simulated) != simulated:
+            raise StartupError(f"LMCache: `{name}: {settings[name]}` is not simulated")
     extra = transfer.get("kv_connector_extra_config") or {}
     kv_bytes = parsed.kv_bytes_per_token_per_rank or _kv_bytes(
         parsed.model or parsed.model_tag, parsed.tensor_parallel_size

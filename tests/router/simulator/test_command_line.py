@@ -94,6 +94,7 @@ def test_a_rendered_decoder_is_understood(tmp_path: Path) -> None:
         ({"pd_role": "sender"}, "pd_role"),
         ({"transfer_channel": "tcp"}, "transfer_channel"),
         ({"pd_max_prefill_len": 131_072}, "pd_max_prefill_len"),
+        ({"pd_backend_mode": "sync"}, "not simulated"),
     ],
 )
 def test_lmcache_settings_that_lmcache_refuses(tmp_path: Path, change: dict[str, Any], message: str) -> None:
