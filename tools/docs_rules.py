@@ -17,6 +17,7 @@ AREAS = {
     "DATA": "Data",
     "SRV": "Serving",
     "K8S": "Kubernetes objects",
+    "LINT": "Manifests that anyone wrote",
 }
 
 INTRODUCTION = """\
@@ -32,6 +33,9 @@ acknowledge:
   - rule: DPD-EKS-001
     reason: only reachable through our VPN's address
 ```
+
+`dpd lint DIR` runs the rules that look at rendered Kubernetes manifests, whoever wrote them; `--accept RULE-ID` lets
+the warnings of a rule through.
 
 An acknowledgement of an unknown rule (DPD-ACK-001), of a warning that does not exist (DPD-ACK-002) or of an error
 (DPD-ACK-003) is an error itself. `dpd explain RULE-ID` shows one rule. Rows below "not checked" have no check,
@@ -69,6 +73,7 @@ def _lines(rule: Rule) -> Iterator[str]:
     looks_at = {
         Subject.DEPLOYMENT: "deployment",
         Subject.TEMPLATE: "template",
+        Subject.MANIFEST: "manifests",
         Subject.ACKNOWLEDGEMENTS: "acknowledgements",
         Subject.DEFAULT: "held by the rendering",
         Subject.NOT_EXPRESSIBLE: "not expressible",

@@ -20,7 +20,7 @@ _LAYERS = (
     {"spec", "catalog"},
     {"physics"},
     {"derive"},
-    {"rules"},
+    {"rules", "lint"},
     {"planner"},
     {"network", "cluster", "hyperpod", "storage", "security", "serving", "observability", "evidence"},
     {"preflight", "rehearsal"},
@@ -28,7 +28,7 @@ _LAYERS = (
 )
 """Packages from the bottom up: an import goes downwards, or stays within its layer."""
 
-_WITHOUT_CDK = {"spec", "catalog", "physics", "derive", "rules", "planner"}
+_WITHOUT_CDK = {"spec", "catalog", "physics", "derive", "rules", "lint", "planner"}
 _CDK = {"aws_cdk", "cdk8s", "cdk8s_plus_27", "constructs", "jsii", "boto3", "botocore"}
 
 # Names that two layers have to agree on: pure Python, read by `derive` and `rules` although they live with what

@@ -15,6 +15,7 @@ COMMANDS = {
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
     "explain": ("hyperpod_dpd.cli.explain", "say what a rule demands and why, or list all rules"),
+    "lint": ("hyperpod_dpd.cli.lint", "check rendered manifests, whoever wrote them"),
     "plan": ("hyperpod_dpd.cli.plan", "plan a deployment: does it fit, is it worth it, what does it cost"),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
 }

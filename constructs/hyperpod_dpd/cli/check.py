@@ -1,13 +1,12 @@
 """`dpd check`: read a deployment, run every rule, say everything at once."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, add_format, paint, print_json
+from hyperpod_dpd.cli.output import Format, add_format, counted, print_finding, print_json, print_line
 from hyperpod_dpd.rules.check import Report, check
 from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
@@ -69,10 +68,10 @@ class _Checked:
 
     def print_text(self) -> None:
         for finding in self._findings:
-            _print_finding(finding)
+            print_finding(finding)
         counts = (
-            _count(len(self._report.errors), "error"),
-            _count(len(self._report.warnings), "warning"),
+            counted(len(self._report.errors), "error"),
+            counted(len(self._report.warnings), "warning"),
             f"{len(self._acknowledged)} acknowledged",
         )
         print(f"{self._path}: {', '.join(counts)}", flush=True)
@@ -98,7 +97,7 @@ class _Unreadable:
     def print_text(self) -> None:
         for mistake in self._error.mistakes:
             subject = f"`{mistake.path}`: " if mistake.path else ""
-            _print_line(mistake.location, "error", f"{subject}{mistake.message}")
+            print_line(mistake.location, "error", f"{subject}{mistake.message}")
 
 
 def _result(path: Path) -> _Checked | _Unreadable:
@@ -107,19 +106,3 @@ def _result(path: Path) -> _Checked | _Unreadable:
     except UnreadableDeploymentError as error:
         return _Unreadable(path, error)
     return _Checked(file, check(file.deployment))
-
-
-def _print_finding(finding: Finding) -> None:
-    message = finding.message.replace(finding.rule, paint(finding.rule, "rule", sys.stderr), 1)
-    _print_line(finding.location, finding.severity.value, message)
-
-
-def _print_line(location: str, severity: str, message: str) -> None:
-    says, separator, fix = message.partition(". help: ")
-    if separator:
-        says = f"{says}. {paint('help:', 'help', sys.stderr)} {fix}"
-    print(f"{location}: {paint(severity, severity, sys.stderr)}: {says}", file=sys.stderr)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -6,6 +6,8 @@ from argparse import ArgumentParser
 from enum import StrEnum
 from typing import Any, TextIO
 
+from hyperpod_dpd.rules.finding import Finding
+
 
 class Format(StrEnum):
     """Output format."""
@@ -40,3 +42,22 @@ def print_json(data: Any) -> None:
 
     json.dump(data, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def print_finding(finding: Finding) -> None:
+    """Write a finding to standard error, on one line."""
+    message = finding.message.replace(finding.rule, paint(finding.rule, "rule", sys.stderr), 1)
+    print_line(finding.location, finding.severity.value, message)
+
+
+def print_line(location: str, severity: str, message: str) -> None:
+    """Write what is wrong at `location` to standard error."""
+    says, separator, fix = message.partition(". help: ")
+    if separator:
+        says = f"{says}. {paint('help:', 'help', sys.stderr)} {fix}"
+    print(f"{location}: {paint(severity, severity, sys.stderr)}: {says}", file=sys.stderr)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `number` with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,7 +1,7 @@
 """How a rule is declared and found.
 
-One file per rule: rules over a deployment in `rules/<area>/`, rules over a template in `rules/<area>/template/`, rows
-without a check in `rules/<area>/recorded/`. Importing the file registers the rule. The registry is filled on first
+One file per rule: rules over a deployment in `rules/<area>/`, rules over a template in `rules/<area>/template/`, rules
+over Kubernetes manifests in `rules/<area>/manifest/`, rows without a check in `rules/<area>/recorded/`. Importing the file registers the rule. The registry is filled on first
 use, so that importing the library costs nothing.
 """
 
@@ -10,14 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
 
+if TYPE_CHECKING:
+    # checking a deployment never looks at manifests
+    from hyperpod_dpd.lint.model import Fault, ManifestSet
+
 DeploymentCheck = Callable[[Deployment], Iterable[Problem]]
 TemplateCheck = Callable[[Mapping[str, Any]], Iterable[Problem]]
+ManifestCheck = Callable[["ManifestSet"], Iterable["Fault"]]
 
 
 class Subject(StrEnum):
@@ -28,6 +33,9 @@ class Subject(StrEnum):
 
     TEMPLATE = "template"
     """A synthesized CloudFormation template."""
+
+    MANIFEST = "manifest"
+    """Kubernetes manifests, whoever rendered them."""
 
     ACKNOWLEDGEMENTS = "acknowledgements"
     """What the deployment file acknowledges; `check` compares it with what all other rules found."""
@@ -57,7 +65,7 @@ class Rule:
     subject: Subject
     facts: tuple[str, ...] = ()
     """Ids of the research rows that it covers, such as `L1` or `H7`."""
-    check: DeploymentCheck | TemplateCheck | None = None
+    check: DeploymentCheck | TemplateCheck | ManifestCheck | None = None
 
 
 _RULES: dict[str, Rule] = {}
@@ -131,6 +139,34 @@ def template_rule(
     return declare
 
 
+def manifest_rule(
+    rule_id: str,
+    *,
+    severity: Severity,
+    title: str,
+    sources: tuple[str, ...],
+    facts: tuple[str, ...] = (),
+) -> Callable[[ManifestCheck], ManifestCheck]:
+    """Declare the decorated function as the rule `rule_id` over a set of Kubernetes manifests."""
+
+    def declare(check: ManifestCheck) -> ManifestCheck:
+        _register(
+            Rule(
+                id=rule_id,
+                severity=severity,
+                title=title,
+                why=_why(check),
+                sources=sources,
+                subject=Subject.MANIFEST,
+                facts=facts,
+                check=check,
+            )
+        )
+        return check
+
+    return declare
+
+
 def recorded_rule(
     rule_id: str,
     *,
@@ -142,7 +178,7 @@ def recorded_rule(
     facts: tuple[str, ...] = (),
 ) -> None:
     """Record a row that needs no check: a default, not expressible, or not decidable before deployment."""
-    if subject in (Subject.DEPLOYMENT, Subject.TEMPLATE):
+    if subject in _FOLDERS:
         raise ValueError(f"rule `{rule_id}` needs a check")
     _register(
         Rule(
@@ -165,7 +201,7 @@ def rules_about(subject: Subject) -> Sequence[Rule]:
     return [rule for _, rule in sorted(_RULES.items()) if rule.subject is subject]
 
 
-_FOLDERS = {Subject.DEPLOYMENT: "", Subject.TEMPLATE: "template"}
+_FOLDERS = {Subject.DEPLOYMENT: "", Subject.TEMPLATE: "template", Subject.MANIFEST: "manifest"}
 _RECORDED = "recorded"
 """Folders below an area. A deployment is checked without importing what looks at templates or at nothing."""
 

@@ -20,7 +20,7 @@ def library_path_is_literal(deployment: Deployment) -> Iterator[Problem]:
     for path, name, value in environment(deployment):
         if name != "LD_LIBRARY_PATH":
             continue
-        if "$" in value or "efa" not in value:
+        if replaces_library_path(value):
             yield Problem(
                 path=path,
                 says="the image's library path is replaced",
@@ -28,3 +28,8 @@ def library_path_is_literal(deployment: Deployment) -> Iterator[Problem]:
                 limit="whole paths, `/opt/amazon/efa/lib` among them",
                 fix="remove it: the image has the right value",
             )
+
+
+def replaces_library_path(value: str) -> bool:
+    """Whether `value` refers to a variable, which is never expanded, or leaves out EFA's libraries."""
+    return "$" in value or "efa" not in value

@@ -31,7 +31,7 @@ def memory_holds_devices_and_shm(deployment: Deployment) -> Iterator[Problem]:
         place = facts.role(role)
         share = node_share(place.instance, place.gpus, place.group.threads_per_core)
         memory = share.memory_gib - huge_pages_gib
-        needed = shared + -(-GIB_FOR_32_DEVICES * place.efa_devices // 32)
+        needed = least_memory_gib(shared, place.efa_devices)
         if memory < needed:
             yield Problem(
                 path="serving.shared_memory_gib",
@@ -42,3 +42,8 @@ def memory_holds_devices_and_shm(deployment: Deployment) -> Iterator[Problem]:
                 f"`{place.instance.name}`",
                 fix=f"set `shared_memory_gib` to at most {max(1, shared - (needed - memory))}",
             )
+
+
+def least_memory_gib(shared_memory_gib: int, efa_devices: int) -> int:
+    """Return the memory that a worker needs for its devices beside /dev/shm."""
+    return shared_memory_gib + -(-GIB_FOR_32_DEVICES * efa_devices // 32)

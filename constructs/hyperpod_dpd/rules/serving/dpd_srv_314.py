@@ -23,13 +23,19 @@ def nccl_uses_the_pods_interface(deployment: Deployment) -> Iterator[Problem]:
     for path, name, value in environment(deployment):
         if name != "NCCL_SOCKET_IFNAME":
             continue
-        excluded = value.removeprefix("^").split(",") if value.startswith("^") else None
-        missing = [entry for entry in _NOT_THESE if excluded is not None and entry not in excluded]
-        named = [entry for entry in _NOT_THESE if excluded is None and entry in value.split(",")]
-        if missing or named:
+        misleading = misleading_interfaces(value)
+        if misleading:
             yield Problem(
                 path=path,
-                says=f"`{(missing or named)[0]}` may be what NCCL chooses",
+                says=f"`{misleading[0]}` may be what NCCL chooses",
                 given=f"`{name}: {value}`",
                 fix="remove it: `^lo,docker,pod-id-link0` is set then",
             )
+
+
+def misleading_interfaces(value: str) -> tuple[str, ...]:
+    """Return the interfaces without anybody behind them that NCCL may choose by `NCCL_SOCKET_IFNAME: value`."""
+    if value.startswith("^"):
+        excluded = value.removeprefix("^").split(",")
+        return tuple(entry for entry in _NOT_THESE if entry not in excluded)
+    return tuple(entry for entry in _NOT_THESE if entry in value.split(","))

@@ -1,6 +1,6 @@
 """DPD-SRV-506: a decoder's ports have four digits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hyperpod_dpd.derive import DecodePorts
 from hyperpod_dpd.rules.finding import Problem, Severity
@@ -31,7 +31,7 @@ def ports_have_four_digits(deployment: Deployment) -> Iterator[Problem]:
         epochs=transfer.port_epochs,
     )
     for field, used in (("init_port_base", ports.init_range), ("alloc_port_base", ports.alloc_range)):
-        if used.start < 1000 or used[-1] > 9999:
+        if not four_digits(used):
             yield Problem(
                 path=f"serving.transfer.{field}",
                 says="ports without four digits",
@@ -40,3 +40,8 @@ def ports_have_four_digits(deployment: Deployment) -> Iterator[Problem]:
                 limit="1000-9999",
                 fix=f"remove `{field}`, or lower `port_epochs`",
             )
+
+
+def four_digits(ports: Sequence[int]) -> bool:
+    """Whether every one of the ascending `ports` has four digits."""
+    return ports[0] >= 1000 and ports[-1] <= 9999

@@ -1,0 +1,1 @@
+"""Rules over Kubernetes manifests, whoever rendered them."""
