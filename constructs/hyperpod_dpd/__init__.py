@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.model import S3Source as S3Source
     from hyperpod_dpd.spec.model import VolumeSource as VolumeSource
     from hyperpod_dpd.spec.network import Network as Network
+    from hyperpod_dpd.spec.operator import EndpointCertificate as EndpointCertificate
+    from hyperpod_dpd.spec.operator import OperatorEndpoint as OperatorEndpoint
+    from hyperpod_dpd.spec.operator import SecondCache as SecondCache
+    from hyperpod_dpd.spec.operator import Topology as Topology
     from hyperpod_dpd.spec.platform import Alerts as Alerts
     from hyperpod_dpd.spec.platform import Images as Images
     from hyperpod_dpd.spec.platform import InferenceOperator as InferenceOperator
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.schema import json_schema as json_schema
     from hyperpod_dpd.spec.serving import Baseline as Baseline
     from hyperpod_dpd.spec.serving import Engine as Engine
+    from hyperpod_dpd.spec.serving import RatioLimits as RatioLimits
     from hyperpod_dpd.spec.serving import Scaling as Scaling
     from hyperpod_dpd.spec.serving import Security as Security
     from hyperpod_dpd.spec.serving import Serving as Serving
@@ -103,6 +108,10 @@ _EXPORTS = {
     "S3Source": "hyperpod_dpd.spec.model",
     "VolumeSource": "hyperpod_dpd.spec.model",
     "Network": "hyperpod_dpd.spec.network",
+    "EndpointCertificate": "hyperpod_dpd.spec.operator",
+    "OperatorEndpoint": "hyperpod_dpd.spec.operator",
+    "SecondCache": "hyperpod_dpd.spec.operator",
+    "Topology": "hyperpod_dpd.spec.operator",
     "Alerts": "hyperpod_dpd.spec.platform",
     "Images": "hyperpod_dpd.spec.platform",
     "InferenceOperator": "hyperpod_dpd.spec.platform",
@@ -116,6 +125,7 @@ _EXPORTS = {
     "json_schema": "hyperpod_dpd.spec.schema",
     "Baseline": "hyperpod_dpd.spec.serving",
     "Engine": "hyperpod_dpd.spec.serving",
+    "RatioLimits": "hyperpod_dpd.spec.serving",
     "Scaling": "hyperpod_dpd.spec.serving",
     "Security": "hyperpod_dpd.spec.serving",
     "Serving": "hyperpod_dpd.spec.serving",

@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hyperpod_dpd.serving.profile import Profile
+from hyperpod_dpd.rules.check import DeploymentRefusedError
+from hyperpod_dpd.serving.profile import Profile, profiles_of
 from hyperpod_dpd.serving.render import KUSTOMIZATION, render, write
 from hyperpod_dpd.spec.load import load
 from manifests import main as manifests_main
-from tests.support.deployments import ROOT, ready
+from tests.support.deployments import ROOT, changed, ready
 from tests.support.manifests import CASES, READY_SHORT, rendering
 
 RENDERED = ROOT / "manifests" / "rendered"
 FILES = sorted((ROOT / "deployments").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("profile", Profile)
+COMMITTED = [(file, profile) for file in FILES for profile in profiles_of(load(file).deployment)]
+
+
+@pytest.mark.parametrize(("file", "profile"), COMMITTED, ids=lambda value: Path(value).stem)
 def test_the_committed_copy_is_what_is_rendered_now(file: Path, profile: Profile) -> None:
     deployment = load(file).deployment
     folder = RENDERED / deployment.name / profile.value
@@ -30,8 +33,39 @@ def test_the_committed_copy_is_what_is_rendered_now(file: Path, profile: Profile
 
 def test_nothing_is_committed_that_no_deployment_asks_for() -> None:
     assert {path.name for path in RENDERED.iterdir()} == {load(file).deployment.name for file in FILES}
-    for folder in RENDERED.iterdir():
-        assert {path.name for path in folder.iterdir()} == {profile.value for profile in Profile}
+    assert {(path.parent.name, path.name) for path in RENDERED.glob("*/*")} == {
+        (load(file).deployment.name, profile.value) for file, profile in COMMITTED
+    }
+
+
+def test_three_deployments_are_rendered_for_both_backends_and_their_baselines() -> None:
+    both = [
+        file.stem
+        for file in FILES
+        if {Profile.OPERATOR, Profile.SELF_MANAGED, Profile.BASELINE}
+        <= {profile for each, profile in COMMITTED if each == file}
+    ]
+    assert both == ["llama-3.3-70b-p5-p5en-operator", "llama-3.3-70b-p5", "llama-3.3-70b-p5en"]
+
+
+def test_what_the_operator_cannot_say_is_refused_and_never_rendered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_decoders = ROOT / "deployments" / "llama-3.3-70b-p5-p5en.yaml"
+    with pytest.raises(DeploymentRefusedError, match=r"DPD-SRV-007 .*`backend: self-managed`"):
+        render(load(two_decoders).deployment, Profile.OPERATOR)
+    monkeypatch.setattr(manifests_main, "RENDERED", tmp_path)
+    stale = tmp_path / "llama-3-3-70b-p5-p5en" / "operator"
+    stale.mkdir(parents=True)
+    assert manifests_main.main([str(two_decoders)]) == 0
+    assert "operator: not rendered: DPD-SRV-007" in capsys.readouterr().out
+    assert not stale.exists()
+
+
+def test_a_backend_is_changed_by_one_word() -> None:
+    operated = changed(ready(), serving__backend="operator", acknowledge=())
+    for profile in Profile:
+        assert render(operated, profile).texts() == render(ready(), profile).texts()
 
 
 def test_a_second_run_changes_nothing(tmp_path: Path) -> None:

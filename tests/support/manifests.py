@@ -5,15 +5,24 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import Rendering, render
 from hyperpod_dpd.spec import (
     Deployment,
+    EndpointCertificate,
     ExistingCluster,
+    FsxSource,
     HuggingFaceSource,
     LoadBalancer,
+    OperatorEndpoint,
+    S3Source,
+    Scaling,
+    SecondCache,
     Security,
     Taint,
+    Topology,
+    VolumeSource,
 )
 from tests.support.deployments import changed, ready, variations
 
@@ -31,6 +40,7 @@ BOUND = {
     "FSX_FILE_SYSTEM_ID": "fs-0123456789abcdef0",
     "FSX_DNS_NAME": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
     "FSX_MOUNT_NAME": "abcdefgh",
+    "AMP_WORKSPACE_URL": "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-0123abcd-0000-4000-8000-0123456789ab",
     "CERTIFICATE_ARN": "arn:aws:acm:us-east-1:123456789012:certificate/0123abcd-0000-4000-8000-0123456789ab",
 }
 """A value for every binding that has no other to follow from."""
@@ -76,6 +86,9 @@ def deployments() -> Mapping[str, Deployment]:
             cluster__existing=ExistingCluster(eks_name="shared", hyperpod_name="shared"),
             routing__load_balancer=LoadBalancer(),
         ),
+        "scaled": changed(
+            p5, **SCALED, hyperpod__instance_groups__1__count=2, serving__decode__scaling=Scaling(maximum=2)
+        ),
         "tainted": changed(p5, hyperpod__instance_groups__0=tainted),
         "given-images": changed(
             p5,
@@ -94,10 +107,97 @@ def deployments() -> Mapping[str, Deployment]:
     }
 
 
+SCALED = {
+    "hyperpod__instance_groups__0__count": 3,
+    "serving__prefill__scaling": Scaling(
+        maximum=3, waiting_requests_per_replica=6, kv_cache_usage=0.75, stabilization_seconds=900
+    ),
+}
+"""Changes that let the prefillers of a deployment scale."""
+
+CERTIFICATE = EndpointCertificate(
+    arn=BOUND["CERTIFICATE_ARN"], domain_name="llm.example.com", hosted_zone_id="Z0123456789ABCDEFGHIJ"
+)
+
+
+@cache
+def operated() -> Mapping[str, Deployment]:
+    """Return deployments on the operator backend that reach every branch of its rendering, by name."""
+    p5 = on_backend(ready(), "operator")
+    return {
+        "operated": p5,
+        "operated-p5en": on_backend(ready("llama-3.3-70b-p5en"), "operator"),
+        "operated-p5-p5en": ready("llama-3.3-70b-p5-p5en-operator"),
+        "operated-existing-bucket": changed(p5, model__source=S3Source(bucket="weights", prefix="/llama/")),
+        "operated-hub": changed(p5, model__source=HuggingFaceSource(type="huggingface")),
+        "operated-gated": changed(
+            p5, model__source=HuggingFaceSource(type="huggingface", token_secret="models/hugging-face")
+        ),
+        "operated-fsx": changed(p5, model__source=FsxSource(type="fsx")),
+        "operated-existing-fsx": changed(
+            p5,
+            model__source=FsxSource(
+                type="fsx",
+                file_system_id=BOUND["FSX_FILE_SYSTEM_ID"],
+                dns_name=BOUND["FSX_DNS_NAME"],
+                mount_name=BOUND["FSX_MOUNT_NAME"],
+                path="/llama",
+            ),
+        ),
+        "operated-volume": changed(
+            p5, model__source=VolumeSource(type="volume", claim="weights", path="/llama")
+        ),
+        "operated-scaled": changed(p5, **SCALED, serving__decode__scaling=Scaling(maximum=1)),
+        "operated-fp8": changed(p5, model__kv_cache="fp8", serving__transfer__block_size_tokens=32),
+        "operated-given-image": changed(
+            p5, serving__engine__name="vllm-0.25.1", platform__images__worker=BOUND["WORKER_IMAGE"]
+        ),
+        "operated-everything": changed(
+            p5,
+            tags={"team": "serving", "cost-centre": "4711"},
+            hyperpod__tiered_storage_memory_percent=20,
+            model__trust_remote_code=True,
+            model__served_name="llama",
+            serving__prefill__max_num_batched_tokens=4096,
+            serving__decode__gpu_memory_utilization=0.7,
+            serving__decode__extra_args=("--max-logprobs", "20"),
+            serving__baseline__max_num_seqs=64,
+            serving__operator=OperatorEndpoint(
+                endpoint_name="llm",
+                model_version="3",
+                invocation_path="v1/completions",
+                certificate=CERTIFICATE,
+                load_balancing="round_robin",
+                max_concurrent_requests_per_pod=32,
+                max_queued_requests_per_pod=8,
+                scrape_interval_seconds=30,
+                second_cache=SecondCache(backend="tieredstorage"),
+                topology=Topology(zone_name="us-east-1a", placement_group="gpus"),
+                environment={"VLLM_LOGGING_LEVEL": "DEBUG"},
+                prefetches_weights=True,
+                deploy_timeout_seconds=7200,
+            ),
+        ),
+        "operated-bare": changed(
+            p5,
+            serving__instance_cache=False,
+            routing__policy="roundrobin",
+            serving__operator=OperatorEndpoint(
+                registers_endpoint=False,
+                metrics=False,
+                routes_intelligently=False,
+                certificate_output_s3_uri="s3://hyperpod-tls-mine/dpd",
+                second_cache=SecondCache(backend="redis", url="redis://cache:6379"),
+                cache_config_file="/etc/lmcache.yaml",
+            ),
+        ),
+    }
+
+
 @cache
 def rendering(name: str, profile: Profile = Profile.SELF_MANAGED) -> Rendering:
     """Return `profile` of the deployment called `name`."""
-    return render(deployments()[name], profile)
+    return render({**deployments(), **operated()}[name], profile)
 
 
 BASELINES = (
@@ -122,7 +222,12 @@ CASES = [
     *((name, Profile.BASELINE) for name in BASELINES),
     *((name, Profile.BASELINE_TUNED) for name in READY_SHORT),
 ]
-"""Every deployment in every profile that shows something of its own."""
+"""Every self-managed deployment in every profile that shows something of its own."""
+
+OPERATOR_CASES = [
+    (name, profile) for name in operated() for profile in (Profile.OPERATOR, Profile.OPERATOR_BASELINE)
+]
+"""Every operated deployment in both of its profiles."""
 
 
 def find(objects: tuple[Manifest, ...], kind: str, name: str | None = None) -> Manifest:

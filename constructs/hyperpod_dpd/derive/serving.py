@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from hyperpod_dpd.catalog.instances import InstanceType, instance_type
 from hyperpod_dpd.catalog.models import ModelGeometry
+from hyperpod_dpd.catalog.operator import REFERENCE
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
 from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
 from hyperpod_dpd.derive.engine import EffectiveEngine, effective_engine
@@ -279,9 +280,7 @@ class _Roles:
     def facts(self, role: Role, place: _Place) -> RoleFacts:
         worker = self._serving.worker(role)
         buffer = self._buffer(role)
-        utilization = worker.gpu_memory_utilization or default_gpu_memory_utilization(
-            place.instance.gpu, buffer.usable_bytes
-        )
+        utilization = worker.gpu_memory_utilization or self._default_utilization(place, buffer)
         return RoleFacts(
             role=role,
             worker=worker,
@@ -306,6 +305,13 @@ class _Roles:
                 pd_buffer_bytes=buffer.usable_bytes,
             ),
         )
+
+    def _default_utilization(self, place: _Place, buffer: PdBuffer) -> float:
+        physical = default_gpu_memory_utilization(place.instance.gpu, buffer.usable_bytes)
+        if self._serving.backend == "operator":
+            # what else the operator's image puts beside vLLM is not public: stay where AWS has measured
+            return min(physical, REFERENCE.gpu_memory_utilization)
+        return physical
 
     def _buffer(self, role: Role) -> PdBuffer:
         transfer = self._serving.transfer

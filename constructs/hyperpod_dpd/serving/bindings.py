@@ -32,6 +32,10 @@ class Binding(Enum):
     FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", r"fs-[0-9a-f]{8,17}")
     FSX_DNS_NAME = ("DNS name of the FSx for Lustre file system", r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
     FSX_MOUNT_NAME = ("mount name of the FSx for Lustre file system", r"[a-zA-Z0-9_-]{1,8}")
+    AMP_WORKSPACE_URL = (
+        "address of the workspace of Amazon Managed Service for Prometheus, without `/api/v1`",
+        r"https://aps-workspaces\.[a-z0-9-]+\.amazonaws\.com/workspaces/ws-[a-zA-Z0-9-]+",
+    )
     CERTIFICATE_ARN = (
         "ARN of the ACM certificate of the load balancer",
         r"arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f-]+",

@@ -7,7 +7,10 @@ from typing import Literal
 from cdk8s import App, Chart
 
 from hyperpod_dpd.derive import RoleFacts, ServingFacts, resolve
+from hyperpod_dpd.derive.backend import on_backend
+from hyperpod_dpd.rules.check import Report, check
 from hyperpod_dpd.serving.admission import WorkerAdmission
+from hyperpod_dpd.serving.autoscaling import MetricsAuthentication, WorkerScaling
 from hyperpod_dpd.serving.engine import EngineConfiguration, Variant, engine_configuration
 from hyperpod_dpd.serving.engine.values import Peer
 from hyperpod_dpd.serving.flows import HandOff, Ports, flows
@@ -15,6 +18,7 @@ from hyperpod_dpd.serving.model_delivery import ModelVolume
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.namespaces import Namespaces
 from hyperpod_dpd.serving.network_policies import NetworkPolicies
+from hyperpod_dpd.serving.operator import InferenceEndpoint
 from hyperpod_dpd.serving.router import Router, RouterIngress
 from hyperpod_dpd.serving.router_arguments import router_arguments
 from hyperpod_dpd.serving.secrets import Secrets, has_secrets
@@ -41,6 +45,35 @@ class Profile(StrEnum):
     BASELINE_TUNED = "baseline-tuned"
     """The same with a small token budget per step."""
 
+    OPERATOR = "operator"
+    """One custom resource, from which AWS's operator makes prefill and decode workers and its own router."""
+
+    OPERATOR_BASELINE = "operator-baseline"
+    """The same resource without its disaggregation, with as many colocated replicas as it had workers."""
+
+    @property
+    def backend(self) -> Literal["operator", "self-managed"]:
+        """Backend that runs it."""
+        return "operator" if self in {Profile.OPERATOR, Profile.OPERATOR_BASELINE} else "self-managed"
+
+
+def expressible(deployment: Deployment, profile: Profile) -> Report:
+    """Return what the rules say about `deployment` on the backend of `profile`.
+
+    A profile of the other backend reads the same file with one word changed. It may be rendered only where the report
+    has no errors: what a backend cannot say is refused, never left out.
+    """
+    return check(on_backend(deployment, profile.backend))
+
+
+def profiles_of(deployment: Deployment) -> tuple[Profile, ...]:
+    """Return the profiles of both back ends that can say everything that `deployment` says."""
+    speaks = {
+        backend: not expressible(deployment, profile).errors
+        for backend, profile in (("self-managed", Profile.SELF_MANAGED), ("operator", Profile.OPERATOR))
+    }
+    return tuple(profile for profile in Profile if speaks[profile.backend])
+
 
 class ProfileCharts:
     """The charts of one profile. A chart is a file: one concept, a page long."""
@@ -53,12 +86,19 @@ class ProfileCharts:
             IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
         """
         self._app = app
-        self._deployment = deployment
-        self._facts = resolve(deployment)
-        if profile is Profile.SELF_MANAGED:
-            self._disaggregated()
-        else:
-            self._colocated(Variant.BASELINE if profile is Profile.BASELINE else Variant.TUNED)
+        self._deployment = on_backend(deployment, profile.backend)
+        self._facts = resolve(self._deployment)
+        match profile:
+            case Profile.SELF_MANAGED:
+                self._disaggregated()
+            case Profile.BASELINE:
+                self._colocated(Variant.BASELINE)
+            case Profile.BASELINE_TUNED:
+                self._colocated(Variant.TUNED)
+            case Profile.OPERATOR:
+                self._operated(disaggregates=True)
+            case Profile.OPERATOR_BASELINE:
+                self._operated(disaggregates=False)
 
     def _chart(self, name: str) -> Chart:
         return Chart(self._app, name, disable_resource_name_hashes=True)
@@ -69,12 +109,15 @@ class ProfileCharts:
             for component in (Component.PREFILL, Component.DECODE)
         }
         self._common(engines)
+        if any(place.worker.scaling for place in (self._facts.prefill, self._facts.decode)):
+            MetricsAuthentication(self._chart("autoscaling"), "authentication", deployment=self._deployment)
         shared = self._facts.prefill.group == self._facts.decode.group
         for component, engine in engines.items():
             chart = self._chart(component.value)
             self._service(chart, component, engine)
             place = self._facts.role(Role(component.value))
-            Workers(
+            scaling = place.worker.scaling
+            workers = Workers(
                 chart,
                 "workers",
                 deployment=self._deployment,
@@ -83,10 +126,20 @@ class ProfileCharts:
                 placement=Placement(
                     group=place.group,
                     replicas=place.replicas,
-                    surge=_surge(place, place.replicas, shared=shared),
+                    scaled=scaling is not None,
+                    surge=_surge(place, scaling.maximum if scaling else place.replicas, shared=shared),
                     avoids=_OPPOSITE[component],
                 ),
             )
+            if scaling is not None:
+                WorkerScaling(
+                    chart,
+                    "scaling",
+                    deployment=self._deployment,
+                    component=component,
+                    scaling=scaling,
+                    drain_seconds=workers.grace_seconds,
+                )
         self._router(decoders=Component.DECODE, disaggregates=True)
 
     def _colocated(self, variant: Variant) -> None:
@@ -112,6 +165,20 @@ class ProfileCharts:
                 name=f"{Component.COLOCATED.value}-{place.role.value}" if len(places) > 1 else None,
             )
         self._router(decoders=Component.COLOCATED, disaggregates=False)
+
+    def _operated(self, *, disaggregates: bool) -> None:
+        """The operator brings workers, policies and router; this project the namespaces and what it knows."""
+        deployment = self._deployment
+        Namespaces(self._chart("namespaces"), "namespaces", deployment=deployment, operated=True)
+        if has_secrets(deployment):
+            Secrets(self._chart("secrets"), "secrets", deployment=deployment)
+        InferenceEndpoint(
+            self._chart("endpoint"),
+            "endpoint",
+            deployment=deployment,
+            facts=self._facts,
+            disaggregates=disaggregates,
+        )
 
     def _common(self, engines: dict[Component, EngineConfiguration]) -> None:
         deployment = self._deployment

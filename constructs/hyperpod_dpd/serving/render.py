@@ -1,5 +1,6 @@
 """From a deployment to the YAML that people review and clusters run."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -7,8 +8,9 @@ from typing import Any, Final
 import yaml
 from cdk8s import App
 
+from hyperpod_dpd.rules.check import DeploymentRefusedError
 from hyperpod_dpd.serving.bindings import placeholders
-from hyperpod_dpd.serving.profile import Profile, ProfileCharts
+from hyperpod_dpd.serving.profile import Profile, ProfileCharts, expressible, profiles_of
 from hyperpod_dpd.spec import Deployment
 
 KUSTOMIZATION: Final = "kustomization.yaml"
@@ -66,10 +68,18 @@ class Rendering:
 def render(deployment: Deployment, profile: Profile) -> Rendering:
     """Return what `profile` puts on the cluster.
 
+    The rules must have let the deployment through. A profile of the other backend is checked here, because the rules
+    have not seen the deployment on it.
+
     Raises:
+        DeploymentRefusedError: the other backend cannot say what the deployment says.
         UnresolvedError: something that the deployment names does not exist or does not go together.
         IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
     """
+    if profile.backend != deployment.serving.backend:
+        report = expressible(deployment, profile)
+        if report.errors:
+            raise DeploymentRefusedError(report)
     app = App()
     ProfileCharts(app, deployment=deployment, profile=profile)
     return Rendering(
@@ -99,13 +109,18 @@ def write(rendering: Rendering, directory: Path) -> tuple[Path, ...]:
 def write_profiles(deployment: Deployment, directory: Path) -> dict[Profile, tuple[Path, ...]]:
     """Write every profile of `deployment` into its own folder below `directory`, and return what changed.
 
+    Profiles of a backend that cannot say what the deployment says are left out, and their folders removed.
+
     Raises:
         UnresolvedError: something that the deployment names does not exist or does not go together.
         IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
     """
+    profiles = profiles_of(deployment)
+    for profile in set(Profile) - set(profiles):
+        shutil.rmtree(directory / deployment.name / profile.value, ignore_errors=True)
     return {
         profile: write(render(deployment, profile), directory / deployment.name / profile.value)
-        for profile in Profile
+        for profile in profiles
     }
 
 

@@ -48,6 +48,8 @@ class Placement:
 
     group: InstanceGroup
     replicas: int
+    scaled: bool = False
+    """Whether an autoscaler sets the number of workers; then no manifest may set it back."""
     surge: Literal[0, 1] = 0
     """Workers that a rolling update starts before it ends old ones. One that has no place would wait for ever."""
     avoids: Component | None = None
@@ -86,6 +88,8 @@ class Workers(Construct):
         super().__init__(scope, identifier)
         name = name or component.value
         pod = _Pod(deployment, name, engine, placement)
+        self.grace_seconds = pod.grace_seconds
+        """Longest time that one of the workers may take to end."""
         labels = names.labels(deployment, component)
         selector = {**names.selector(deployment, component), **_group_label(name, component)}
         namespace = names.workers_namespace(deployment)
@@ -105,7 +109,7 @@ class Workers(Construct):
             namespace=namespace,
             labels=labels,
             spec={
-                "replicas": placement.replicas,
+                **({} if placement.scaled else {"replicas": placement.replicas}),
                 "revisionHistoryLimit": 3,
                 "progressDeadlineSeconds": pod.progress_deadline_seconds,
                 "strategy": _strategy(placement),

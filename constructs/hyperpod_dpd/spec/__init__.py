@@ -5,9 +5,19 @@ from hyperpod_dpd.spec.deployment import Acknowledgement, Deployment, Removal
 from hyperpod_dpd.spec.hyperpod import HyperPod, InstanceGroup, OnDemand, Role, Spot, Taint, TrainingPlan
 from hyperpod_dpd.spec.model import FsxSource, HuggingFaceSource, Model, S3Source, VolumeSource
 from hyperpod_dpd.spec.network import Network
+from hyperpod_dpd.spec.operator import EndpointCertificate, OperatorEndpoint, SecondCache, Topology
 from hyperpod_dpd.spec.platform import Alerts, Images, InferenceOperator, Platform, Schedule
 from hyperpod_dpd.spec.routing import LoadBalancer, Price, Routing, Slo, Traffic
-from hyperpod_dpd.spec.serving import Baseline, Engine, Scaling, Security, Serving, Transfer, Worker
+from hyperpod_dpd.spec.serving import (
+    Baseline,
+    Engine,
+    RatioLimits,
+    Scaling,
+    Security,
+    Serving,
+    Transfer,
+    Worker,
+)
 
 __all__ = [
     "Acknowledgement",
@@ -16,6 +26,7 @@ __all__ = [
     "Cluster",
     "DependenciesChart",
     "Deployment",
+    "EndpointCertificate",
     "Engine",
     "ExistingCluster",
     "FsxSource",
@@ -28,20 +39,24 @@ __all__ = [
     "Model",
     "Network",
     "OnDemand",
+    "OperatorEndpoint",
     "Platform",
     "Price",
+    "RatioLimits",
     "Removal",
     "Role",
     "Routing",
     "S3Source",
     "Scaling",
     "Schedule",
+    "SecondCache",
     "Security",
     "Serving",
     "Slo",
     "Spot",
     "SystemNodes",
     "Taint",
+    "Topology",
     "Traffic",
     "TrainingPlan",
     "Transfer",

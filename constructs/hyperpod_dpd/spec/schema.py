@@ -6,9 +6,19 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from hyperpod_dpd.spec import cluster, deployment, hyperpod, model, network, platform, routing, serving
+from hyperpod_dpd.spec import (
+    cluster,
+    deployment,
+    hyperpod,
+    model,
+    network,
+    operator,
+    platform,
+    routing,
+    serving,
+)
 
-_MODULES = (cluster, deployment, hyperpod, model, network, platform, routing, serving)
+_MODULES = (cluster, deployment, hyperpod, model, network, operator, platform, routing, serving)
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """How the model is served: backend, engine, transfer and the workers of each role."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import annotated_types as at
 
 from hyperpod_dpd.spec.hyperpod import Role
+from hyperpod_dpd.spec.operator import OperatorEndpoint
 from hyperpod_dpd.spec.value import Fraction, NonEmptyStr, NonNegativeInt, PositiveFloat, PositiveInt, value
 
 
@@ -42,8 +45,11 @@ class Scaling:
     kv_cache_usage: Fraction = 0.8
     """Share of the KV cache in use above which a replica is added."""
 
-    stabilization_seconds: PositiveInt = 600
-    """Time that load must stay low before a replica is drained."""
+    stabilization_seconds: Annotated[int, at.Ge(1), at.Le(3600)] = 600
+    """Time that load must stay low before a replica is drained; Kubernetes takes up to an hour."""
+
+    scale_up_stabilization_seconds: Annotated[int, at.Ge(0), at.Le(3600)] = 60
+    """Time that load must stay high before a replica is added: a burst is over before weights are loaded."""
 
 
 @value
@@ -82,6 +88,17 @@ class Worker:
 
     scaling: Scaling | None = None
     """Autoscaling of this role; absent: fixed replicas."""
+
+
+@value
+class RatioLimits:
+    """How many prefillers one decoder may have while both roles are scaled."""
+
+    minimum: PositiveFloat = 1.0
+    """Fewest prefillers per decoder; the default is where AWS starts."""
+
+    maximum: PositiveFloat = 3.0
+    """Most prefillers per decoder; the default is the highest that AWS recommends."""
 
 
 @value
@@ -184,8 +201,14 @@ class Serving:
     security: Security = Security()
     """Privilege of the workers."""
 
+    prefillers_per_decoder: RatioLimits = RatioLimits()
+    """Limits that autoscaling must not be able to leave."""
+
     instance_cache: bool = True
     """KV cache in host memory (L1) on the operator backend."""
+
+    operator: OperatorEndpoint = OperatorEndpoint()
+    """Endpoint of the operator backend."""
 
     def worker(self, role: Role) -> Worker:
         """Return the workers of `role`.

@@ -11,7 +11,7 @@ from hyperpod_dpd.spec import Deployment
 @deployment_rule(
     "DPD-SRV-007",
     severity=Severity.ERROR,
-    title="on the operator backend there is one decoder, LMCache hands over, and the operator is installed",
+    title="on the operator backend there are prefillers and one decoder, and LMCache hands over",
     sources=("SageMaker DG sagemaker-hyperpod-model-deployment-dpd (one decode deployment)",),
     facts=("R9",),
 )
@@ -35,10 +35,19 @@ def operator_can_express_it(deployment: Deployment) -> Iterator[Problem]:
             given=f"`type: {serving.transfer.type}`",
             fix="set `type: lmcache-pd`, or use `backend: self-managed`",
         )
-    if deployment.platform.inference_operator is None:
+    if serving.decode.scaling is not None and serving.decode.scaling.maximum > 1:
         yield Problem(
-            path="platform.inference_operator",
-            says="the operator backend needs the inference operator",
-            given="`inference_operator: null`",
-            fix="remove `inference_operator: null`, or use `backend: self-managed`",
+            path="serving.decode.scaling.maximum",
+            says="the operator serves through exactly one decoder",
+            given=f"`maximum: {serving.decode.scaling.maximum}`",
+            limit="1",
+            fix="remove `serving.decode.scaling`, or use `backend: self-managed`",
+        )
+    if serving.prefill.replicas < 1:
+        yield Problem(
+            path="serving.prefill.replicas",
+            says="the operator needs both roles",
+            given=f"`replicas: {serving.prefill.replicas}`",
+            limit="at least 1",
+            fix="set `replicas: 1`, or deploy the profile `operator-baseline`",
         )

@@ -6,6 +6,7 @@ from hyperpod_dpd.derive import ServingFacts, resolve_or_none
 from hyperpod_dpd.physics import parameters
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
+from hyperpod_dpd.rules.serving.subjects import self_managed
 from hyperpod_dpd.spec import Deployment
 
 SMALLEST_VALIDATED_PARAMETERS = 70e9
@@ -54,7 +55,9 @@ def _traffic(deployment: Deployment) -> Iterator[Problem]:
             limit=str(LARGEST_VALIDATED_CONCURRENCY),
             fix="measure with the benchmark job, and acknowledge the warning",
         )
-    if routing.estimator == "characters" and isinstance(routing.threshold_tokens, int):
+    # the operator's router always counts characters
+    estimates = routing.estimator == "characters" or not self_managed(deployment)
+    if estimates and isinstance(routing.threshold_tokens, int):
         off = ESTIMATE_ERROR * routing.threshold_tokens
         if routing.threshold_tokens and abs(traffic.input_tokens - routing.threshold_tokens) <= off:
             yield Problem(
@@ -62,5 +65,5 @@ def _traffic(deployment: Deployment) -> Iterator[Problem]:
                 says="typical prompts lie at the threshold, where an estimate decides by chance",
                 given=f"`input_tokens: {traffic.input_tokens}`, `threshold_tokens: {routing.threshold_tokens}`",
                 limit=f"characters divided by 4 are off by {ESTIMATE_ERROR:.0%} and more",
-                fix="set `estimator: tokens`, or move the threshold away",
+                fix="move the threshold away, or set `estimator: tokens` on `backend: self-managed`",
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.rules.serving.computed import COMPUTED_ENVIRONMENT, COMPUTED_LMCACHE_KEYS
-from hyperpod_dpd.rules.serving.subjects import environment
+from hyperpod_dpd.rules.serving.subjects import role_environment
 from hyperpod_dpd.spec import Deployment
 
 
@@ -21,7 +21,7 @@ from hyperpod_dpd.spec import Deployment
 )
 def computed_variables_are_not_repeated(deployment: Deployment) -> Iterator[Problem]:
     """A second value wins or loses by the order of a list, and differs from the other role's."""
-    for path, name, value in environment(deployment):
+    for path, name, value in role_environment(deployment):
         key = name.removeprefix("LMCACHE_").lower() if name.startswith("LMCACHE_") else None
         if name in COMPUTED_ENVIRONMENT or key in COMPUTED_LMCACHE_KEYS:
             yield Problem(

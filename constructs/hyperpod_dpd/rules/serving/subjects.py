@@ -40,7 +40,15 @@ def extra_flags(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
 
 
 def environment(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
-    """Yield path, name and value of every variable that the deployment adds to a role."""
+    """Yield path, name and value of every variable that the deployment adds to workers."""
+    yield from role_environment(deployment)
+    if not self_managed(deployment):
+        for name, value in (deployment.serving.operator.environment or {}).items():
+            yield f"serving.operator.environment.{name}", name, value
+
+
+def role_environment(deployment: Deployment) -> Iterator[tuple[str, str, str]]:
+    """Yield path, name and value of every variable that the deployment adds to one role."""
     for role in ROLES:
         for name, value in (deployment.serving.worker(role).environment or {}).items():
             yield f"serving.{role.value}.environment.{name}", name, value

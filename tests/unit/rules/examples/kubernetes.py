@@ -99,6 +99,13 @@ EXAMPLES = (
                 at="serving.decode.environment.HF_TOKEN",
             ),
             Bad(
+                case={
+                    "serving.backend": "operator",
+                    "serving.operator.environment": {"HF_TOKEN": "hf_x"},
+                },
+                at="serving.operator.environment.HF_TOKEN",
+            ),
+            Bad(
                 case={"serving.prefill.environment": {"AWS_SECRET_ACCESS_KEY": "x"}},
                 at="serving.prefill.environment.AWS_SECRET_ACCESS_KEY",
                 mentions=("Secrets Manager",),
@@ -106,6 +113,41 @@ EXAMPLES = (
             Bad(
                 case={"serving.prefill.environment": {"VLLM_API_KEY": "x"}},
                 at="serving.prefill.environment.VLLM_API_KEY",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-K8S-012",
+        good=(
+            {"serving.prefill.scaling": {"maximum": 3}},
+            {"serving.backend": "operator"},
+            {
+                "platform.inference_operator": None,
+                "platform.autoscaling": True,
+                "serving.prefill.scaling": {"maximum": 3},
+            },
+            {
+                "platform.autoscaling": False,
+                "platform.custom_resources": ["keda.sh"],
+                "serving.prefill.scaling": {"maximum": 3},
+            },
+            {"platform.inference_operator": None, "platform.autoscaling": False},
+        ),
+        bad=(
+            Bad(
+                case={"platform.inference_operator": None, "serving.decode.scaling": {"maximum": 2}},
+                at="serving.decode.scaling",
+                mentions=("`ScaledObject`", "`keda.sh`", "`platform.autoscaling`", "remove `scaling`"),
+            ),
+            Bad(
+                case={"platform.autoscaling": False, "serving.prefill.scaling": {"maximum": 3}},
+                at="serving.prefill.scaling",
+                mentions=("`ScaledObject`",),
+            ),
+            Bad(
+                case={"serving.backend": "operator", "platform.inference_operator": None},
+                at="serving.backend",
+                mentions=("`InferenceEndpointConfig`", "`backend: self-managed`"),
             ),
         ),
     ),

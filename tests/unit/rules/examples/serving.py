@@ -10,6 +10,19 @@ _NIXL: Final = {"serving.transfer.type": "nixl"}
 _P5EN: Final = {"hyperpod.instance_groups.1.instance_type": "ml.p5en.48xlarge"}
 
 
+_HUB: Final = {"type": "huggingface"}
+_SCALED: Final = {"serving.prefill.scaling": {"maximum": 3}}
+_CERTIFICATE: Final = "arn:aws:acm:us-east-1:123456789012:certificate/0123abcd-0000-4000-8000-0123456789ab"
+_ONE_GROUP: Final = {
+    "serving.prefill.instance_group": "prefill",
+    "serving.decode.instance_group": "prefill",
+}
+
+
+def _addon(version: str) -> dict[str, Any]:
+    return {**_OPERATOR, "platform.inference_operator.version": version}
+
+
 def _prefill(**variables: str) -> dict[str, Any]:
     return {"serving.prefill.environment": variables}
 
@@ -102,7 +115,12 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-SRV-007",
-        good=(_OPERATOR, {"serving.decode.replicas": 2}),
+        good=(
+            _OPERATOR,
+            {"serving.decode.replicas": 2},
+            {**_OPERATOR, "serving.decode.scaling": {"maximum": 1}},
+            {**_OPERATOR, "serving.prefill.scaling": {"maximum": 3}},
+        ),
         bad=(
             Bad(
                 case={**_OPERATOR, "serving.decode.replicas": 2},
@@ -110,7 +128,12 @@ EXAMPLES = (
                 mentions=("`replicas: 2`", "`backend: self-managed`"),
             ),
             Bad(case={**_OPERATOR, **_NIXL}, at="serving.transfer.type", mentions=("`type: nixl`",)),
-            Bad(case={**_OPERATOR, "platform.inference_operator": None}, at="platform.inference_operator"),
+            Bad(
+                case={**_OPERATOR, "serving.decode.scaling": {"maximum": 2}},
+                at="serving.decode.scaling.maximum",
+                mentions=("`maximum: 2`", "`backend: self-managed`"),
+            ),
+            Bad(case={**_OPERATOR, "serving.prefill.replicas": 0}, at="serving.prefill.replicas"),
         ),
     ),
     Example(
@@ -677,12 +700,353 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-SRV-410",
-        good=(_prefill(NIXL_LOG_LEVEL="info"), _OPERATOR),
+        good=(
+            _prefill(NIXL_LOG_LEVEL="info"),
+            _OPERATOR,
+            {**_OPERATOR, "serving.transfer.decode_pd_buffer_gib": 8.0},
+            {**_OPERATOR, "routing.estimator": "characters", "routing.policy": "roundrobin"},
+        ),
         bad=(
             Bad(
                 case={**_OPERATOR, **_prefill(NIXL_LOG_LEVEL="info")},
                 at="serving.prefill.environment",
                 mentions=("`NIXL_LOG_LEVEL`", "`backend: self-managed`"),
+            ),
+            *(
+                Bad(case={**_OPERATOR, path: given}, at=path, mentions=(quoted, "`backend: self-managed`"))
+                for path, given, quoted in (
+                    ("serving.decode.environment", {"A": "b"}, "`A`"),
+                    ("serving.longest_generation_seconds", 900, "`longest_generation_seconds: 900`"),
+                    ("serving.transfer.decode_pd_buffer_gib", 16.0, "`decode_pd_buffer_gib: 16.0`"),
+                    ("serving.transfer.init_port_base", 7310, "`init_port_base: 7310`"),
+                    ("serving.transfer.alloc_port_base", 7410, "`alloc_port_base: 7410`"),
+                    ("serving.transfer.port_epochs", 4, "`port_epochs: 4`"),
+                    ("serving.transfer.allocation_timeout_seconds", 5.0, "`allocation_timeout_seconds: 5.0`"),
+                    ("serving.transfer.chunk_tokens", 512, "`chunk_tokens: 512`"),
+                    ("serving.huge_pages_mib", 5120, "`huge_pages_mib: 5120`"),
+                    ("serving.shared_memory_gib", 64, "`shared_memory_gib: 64`"),
+                    ("serving.security.workers", "privileged", "`workers: privileged`"),
+                    ("routing.strategy", "land", "`strategy: land`"),
+                    ("routing.affinity", "prefix", "`affinity: prefix`"),
+                    ("routing.notification_timeout_seconds", 5.0, "`notification_timeout_seconds: 5.0`"),
+                    ("routing.max_concurrent_requests", 64, "`max_concurrent_requests: 64`"),
+                    ("routing.max_queued_mib", 64, "`max_queued_mib: 64`"),
+                    ("routing.api_keys_secret", "keys", "`api_keys_secret: keys`"),
+                    ("routing.load_balancer", {"scheme": "internal"}, "`load_balancer`"),
+                    ("routing.client_namespaces", ["chat"], "`chat`"),
+                    ("routing.cpu", 4.0, "`cpu: 4.0`"),
+                    ("routing.memory_gib", 16, "`memory_gib: 16`"),
+                    ("routing.tracing_endpoint", "http://otel:4318", "`tracing_endpoint: http://otel:4318`"),
+                    ("routing.threshold_tokens", "never", "`threshold_tokens: never`"),
+                    ("model.source.delivery", "sync", "`delivery: sync`"),
+                )
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-415",
+        good=(
+            {},
+            {
+                **_OPERATOR,
+                "routing.policy": "session",
+                "serving.instance_cache": False,
+                "serving.operator.metrics": False,
+            },
+        ),
+        bad=(
+            *(
+                Bad(case={path: given}, at=path, mentions=(quoted, "`backend: operator`"))
+                for path, given, quoted in (
+                    ("routing.policy", "session", "`policy: session`"),
+                    ("serving.instance_cache", False, "`instance_cache: false`"),
+                    ("serving.operator.metrics", False, "`metrics: false`"),
+                    ("serving.operator.environment", {"A": "b"}, "`A`"),
+                    ("serving.operator.topology", {"zone_name": "us-east-1a"}, "`topology`"),
+                )
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-416",
+        good=(
+            {**_addon("v1.4.0-eksbuild.1"), "serving.instance_cache": False},
+            {**_addon("v1.3.0-eksbuild.1"), "model.source": _HUB},
+            # DPD-EKS-010 says these
+            {**_addon("v1.2.0-eksbuild.1"), "serving.instance_cache": False},
+            {**_addon("newest"), "serving.instance_cache": False},
+            {"platform.inference_operator.version": "v1.3.0-eksbuild.1"},
+        ),
+        bad=(
+            Bad(
+                case={**_addon("v1.3.0-eksbuild.1"), "serving.instance_cache": False},
+                at="serving.instance_cache",
+                mentions=(
+                    "operator 3.3",
+                    "v1.4.0-eksbuild.1",
+                    "`platform.inference_operator.version: v1.3.0",
+                ),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-417",
+        good=(
+            {**_OPERATOR, "hyperpod.instance_groups.0.taints": [{"key": "a", "effect": "PreferNoSchedule"}]},
+            {**_OPERATOR, **_ONE_GROUP},
+            {**_ONE_GROUP, "serving.tensor_parallel": 4},
+        ),
+        bad=(
+            Bad(
+                case={
+                    **_OPERATOR,
+                    "hyperpod.instance_groups.0.taints": [{"key": "team", "effect": "NoSchedule"}],
+                },
+                at="hyperpod.instance_groups[0].taints",
+                mentions=("`team`", "`backend: self-managed`"),
+            ),
+            Bad(
+                case={**_OPERATOR, **_ONE_GROUP, "serving.tensor_parallel": 4},
+                at="serving.prefill.instance_group",
+                mentions=("`prefill` with 4 GPUs", "8 GPUs per worker", "`backend: self-managed`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-418",
+        good=(
+            {**_OPERATOR, "name": "a" * 35},
+            {"name": "a" * 40},
+            {
+                **_OPERATOR,
+                "serving.operator.certificate": {
+                    "arn": _CERTIFICATE,
+                    "domain_name": "llm.example.com",
+                    "hosted_zone_id": "Z0123456789ABCDEFGHIJ",
+                },
+            },
+            {**_OPERATOR, "serving.operator.certificate_output_s3_uri": "s3://hyperpod-tls-mine/dpd"},
+        ),
+        bad=(
+            Bad(
+                case={**_OPERATOR, "name": "a" * 36},
+                at="name",
+                mentions=("64 characters", "63 characters", "to 35 characters", "`backend: self-managed`"),
+            ),
+            Bad(
+                case={**_OPERATOR, "serving.operator.endpoint_name": "llama-3.3"},
+                at="serving.operator.endpoint_name",
+                mentions=("`llama-3.3`",),
+            ),
+            Bad(
+                case={
+                    **_OPERATOR,
+                    "serving.operator.certificate": {
+                        "arn": "arn:aws:iam::123456789012:server-certificate/mine",
+                        "domain_name": "llm.example.com",
+                    },
+                },
+                at="serving.operator.certificate.arn",
+                mentions=("server-certificate",),
+            ),
+            Bad(
+                case={
+                    **_OPERATOR,
+                    "serving.operator.certificate": {"arn": _CERTIFICATE, "domain_name": "*.example.com"},
+                },
+                at="serving.operator.certificate.domain_name",
+                mentions=("`domain_name: *.example.com`",),
+            ),
+            Bad(
+                case={
+                    **_OPERATOR,
+                    "serving.operator.certificate": {
+                        "arn": _CERTIFICATE,
+                        "domain_name": "llm.example.com",
+                        "hosted_zone_id": "example.com",
+                    },
+                },
+                at="serving.operator.certificate.hosted_zone_id",
+            ),
+            Bad(
+                case={**_OPERATOR, "serving.operator.certificate_output_s3_uri": "hyperpod-tls-mine"},
+                at="serving.operator.certificate_output_s3_uri",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-419",
+        good=(
+            {**_OPERATOR, "serving.operator.second_cache": {"backend": "redis", "url": "redis://cache:6379"}},
+            {
+                **_OPERATOR,
+                "serving.operator.second_cache": {"backend": "tieredstorage"},
+                "hyperpod.tiered_storage_memory_percent": 20,
+            },
+            {
+                **_OPERATOR,
+                "serving.operator.max_queued_requests_per_pod": 8,
+                "serving.operator.max_concurrent_requests_per_pod": 32,
+            },
+            # DPD-SRV-415 says this one
+            {"serving.operator.topology": {"same_zone": False}},
+        ),
+        bad=(
+            Bad(
+                case={**_OPERATOR, "serving.operator.second_cache": {"backend": "redis"}},
+                at="serving.operator.second_cache.url",
+                mentions=("`backend: redis`",),
+            ),
+            Bad(
+                case={**_OPERATOR, "serving.operator.second_cache": {"backend": "tieredstorage"}},
+                at="serving.operator.second_cache.backend",
+                mentions=("`hyperpod.tiered_storage_memory_percent`",),
+            ),
+            Bad(
+                case={**_OPERATOR, "serving.operator.topology": {"same_zone": False}},
+                at="serving.operator.topology.same_zone",
+                mentions=("`same_zone: false`",),
+            ),
+            Bad(
+                case={
+                    **_OPERATOR,
+                    "serving.operator.certificate": {"arn": _CERTIFICATE, "domain_name": "llm.example.com"},
+                    "serving.operator.certificate_output_s3_uri": "s3://hyperpod-tls-mine/",
+                },
+                at="serving.operator.certificate_output_s3_uri",
+            ),
+            Bad(
+                case={**_OPERATOR, "serving.operator.max_queued_requests_per_pod": 8},
+                at="serving.operator.max_queued_requests_per_pod",
+                mentions=("`max_concurrent_requests_per_pod`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-420",
+        good=({**_OPERATOR, "serving.operator.environment": {"VLLM_LOGGING_LEVEL": "DEBUG"}},),
+        bad=(
+            *(
+                Bad(
+                    case={**_OPERATOR, "serving.operator.environment": {name: "1"}},
+                    at="serving.operator.environment",
+                    mentions=(f"`{name}`", where),
+                )
+                for name, where in (
+                    ("PD_BUFFER_SIZE", "`serving.transfer.pd_buffer_gib`"),
+                    ("PYTHONHASHSEED", "`serving.transfer.hash_seed`"),
+                    ("LMCACHE_CONFIG_FILE", "`serving.operator.cache_config_file`"),
+                    ("LMCACHE_PD_ROLE", "the operator writes"),
+                )
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-421",
+        good=(
+            _OPERATOR,
+            {**_OPERATOR, "serving.engine.name": "lmcache-v0.4.3"},
+            {"serving.engine.vllm": "0.25.2"},
+        ),
+        bad=(
+            Bad(
+                case={**_OPERATOR, "serving.engine.name": "vllm-0.25.1"},
+                at="serving.engine",
+                mentions=("LMCache 0.5.3", "`backend: self-managed`"),
+            ),
+            Bad(
+                case={**_OPERATOR, "serving.engine.lmcache": "0.4.6"},
+                at="serving.engine",
+                mentions=("vLLM 0.19.0, LMCache 0.4.6",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-422",
+        good=(
+            {"serving.prefill.replicas": 9},
+            {"serving.prefill.scaling": {"maximum": 3}},
+            {
+                "serving.prefill.scaling": {"minimum": 2, "maximum": 4},
+                "serving.decode.scaling": {"minimum": 2, "maximum": 2},
+            },
+            {
+                "serving.prefill.scaling": {"maximum": 4},
+                "serving.prefillers_per_decoder": {"minimum": 1, "maximum": 4},
+            },
+        ),
+        bad=(
+            Bad(
+                case={"serving.prefill.scaling": {"maximum": 4}},
+                at="serving.prefill.scaling",
+                mentions=("4 prefillers and 1 decoders", "4.00 prefillers per decoder", "1 to 3"),
+            ),
+            Bad(
+                case={"serving.decode.scaling": {"maximum": 2}},
+                at="serving.decode.scaling",
+                mentions=("1 prefillers and 2 decoders", "0.50 prefillers per decoder"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-423",
+        good=(
+            {"platform.scraping": "none"},
+            _SCALED,
+            {**_SCALED, "platform.scraping": "prometheus-operator"},
+            # the operator scrapes its pods itself
+            {**_OPERATOR, **_SCALED, "platform.scraping": "none"},
+            {**_OPERATOR, "serving.operator.metrics": False},
+        ),
+        bad=(
+            Bad(
+                case={**_SCALED, "platform.scraping": "none"},
+                at="platform.scraping",
+                mentions=("`scraping: none`", "`serving.prefill.scaling`"),
+            ),
+            Bad(
+                case={**_OPERATOR, **_SCALED, "serving.operator.metrics": False},
+                at="serving.operator.metrics",
+                mentions=("`metrics: false`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-424",
+        good=(
+            _SCALED,
+            {"serving.prefill.scaling": {"minimum": 1, "maximum": 1}},
+            {"serving.prefill.replicas": 3, **_SCALED},
+        ),
+        bad=(
+            Bad(
+                case={"serving.prefill.scaling": {"minimum": 4, "maximum": 3}},
+                at="serving.prefill.scaling",
+                mentions=("`minimum: 4`", "`maximum: 3`"),
+            ),
+            Bad(
+                case={"serving.prefill.replicas": 4, **_SCALED},
+                at="serving.prefill.replicas",
+                mentions=("`replicas: 4`", "1 to 3"),
+            ),
+            Bad(
+                case={"serving.prefillers_per_decoder": {"minimum": 3.0, "maximum": 2.0}},
+                at="serving.prefillers_per_decoder",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-425",
+        good=(
+            _SCALED,
+            {"platform.scraping": "prometheus-operator"},
+            {**_OPERATOR, **_SCALED, "platform.scraping": "prometheus-operator"},
+        ),
+        bad=(
+            Bad(
+                case={**_SCALED, "platform.scraping": "prometheus-operator"},
+                at="platform.scraping",
+                mentions=("`scraping: prometheus-operator`", "`remoteWrite`"),
             ),
         ),
     ),
