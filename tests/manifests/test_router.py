@@ -11,7 +11,7 @@ from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import render
 from hyperpod_dpd.serving.router import IdleTimeoutTooLongError
 from tests.support.deployments import ROOT, changed
-from tests.support.manifests import CASES, Manifest, deployments, find, of_kind, rendering
+from tests.support.manifests import CASES, WEB_ACL, Manifest, deployments, find, of_kind, rendering
 
 
 def router(name: str, profile: Profile = Profile.SELF_MANAGED) -> Manifest:
@@ -141,7 +141,7 @@ def test_the_load_balancer_is_internal_encrypted_and_waits_for_the_longest_answe
     assert annotations["certificate-arn"] == "${dpd:CERTIFICATE_ARN}"
     assert annotations["ssl-policy"].startswith("ELBSecurityPolicy-TLS13")
     assert annotations["inbound-cidrs"] == "10.192.0.0/16,10.1.0.0/16"
-    assert annotations["wafv2-acl-arn"] == "arn:aws:wafv2:us-east-1:1:acl"
+    assert annotations["wafv2-acl-arn"] == WEB_ACL
     attributes = dict(each.split("=") for each in annotations["load-balancer-attributes"].split(","))
     longest = deployments()["balanced"].serving.longest_generation_seconds
     assert longest <= int(attributes["idle_timeout.timeout_seconds"]) <= 4000

@@ -46,6 +46,10 @@ BOUND = {
 """A value for every binding that has no other to follow from."""
 
 
+WEB_ACL = "arn:aws:wafv2:us-east-1:123456789012:regional/webacl/dpd/0123abcd-0000-4000-8000-0123456789ab"
+"""A web ACL of AWS WAF."""
+
+
 @cache
 def deployments() -> Mapping[str, Deployment]:
     """Return deployments that reach every branch of the rendering, by name."""
@@ -60,7 +64,8 @@ def deployments() -> Mapping[str, Deployment]:
     return {
         **variations(),
         "balanced": changed(
-            p5, routing__load_balancer=LoadBalancer(waf_acl_arn="arn:aws:wafv2:us-east-1:1:acl")
+            p5,
+            routing__load_balancer=LoadBalancer(waf_acl_arn=WEB_ACL),
         ),
         "public": changed(
             p5,

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
+from hyperpod_dpd.spec import forms
+
 PLACEHOLDER: Final = re.compile(r"\$\{dpd:([^}]*)\}")
 """Anything that looks like a placeholder, known or not."""
-
-_IMAGE: Final = r"[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}"
 
 
 class BindingError(ValueError):
@@ -25,20 +25,20 @@ class BindingError(ValueError):
 class Binding(Enum):
     """A value that is known only after the stacks are deployed."""
 
-    WORKER_IMAGE = ("image of the workers by digest", _IMAGE)
+    WORKER_IMAGE = ("image of the workers by digest", forms.IMAGE_BY_DIGEST)
     WORKER_IMAGE_ID = ("first 12 digits of the digest of the workers' image", r"[0-9a-f]{12}")
-    ROUTER_IMAGE = ("image of the router by digest", _IMAGE)
-    MODEL_BUCKET = ("name of the bucket that holds the weights", r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-    FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", r"fs-[0-9a-f]{8,17}")
-    FSX_DNS_NAME = ("DNS name of the FSx for Lustre file system", r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
-    FSX_MOUNT_NAME = ("mount name of the FSx for Lustre file system", r"[a-zA-Z0-9_-]{1,8}")
+    ROUTER_IMAGE = ("image of the router by digest", forms.IMAGE_BY_DIGEST)
+    MODEL_BUCKET = ("name of the bucket that holds the weights", forms.BUCKET)
+    FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", forms.FILE_SYSTEM)
+    FSX_DNS_NAME = ("DNS name of the FSx for Lustre file system", forms.HOST)
+    FSX_MOUNT_NAME = ("mount name of the FSx for Lustre file system", forms.MOUNT_NAME)
     AMP_WORKSPACE_URL = (
         "address of the workspace of Amazon Managed Service for Prometheus, without `/api/v1`",
         r"https://aps-workspaces\.[a-z0-9-]+\.amazonaws\.com/workspaces/ws-[a-zA-Z0-9-]+",
     )
     CERTIFICATE_ARN = (
         "ARN of the ACM certificate of the load balancer",
-        r"arn:aws[a-z-]*:acm:[a-z0-9-]+:\d{12}:certificate/[0-9a-f-]+",
+        forms.CERTIFICATE,
     )
 
     def __init__(self, meaning: str, pattern: str) -> None:

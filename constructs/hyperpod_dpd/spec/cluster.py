@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import annotated_types as at
 
-from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
+from hyperpod_dpd.spec.value import NonEmptyStr, value
 
 
 @value
@@ -14,13 +14,13 @@ class SystemNodes:
     instance_type: NonEmptyStr = "m6i.xlarge"
     """EC2 instance type, amd64 (the inference operator's image is amd64 only)."""
 
-    count: Annotated[int, at.Ge(2)] = 2
+    count: Annotated[int, at.Ge(2), at.Le(450)] = 2
     """Nodes, spread over the cluster's zones."""
 
-    maximum: PositiveInt = 4
-    """Upper limit of nodes during an upgrade."""
+    maximum: Annotated[int, at.Ge(2), at.Le(450)] = 4
+    """Upper limit of nodes during an upgrade; EKS allows 450 in a group."""
 
-    volume_gib: Annotated[int, at.Ge(20)] = 100
+    volume_gib: Annotated[int, at.Ge(20), at.Le(16384)] = 100
     """Root volume in GiB."""
 
 

@@ -4,6 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hyperpod_dpd.spec.forms import (
+    AbsolutePath,
+    BucketName,
+    FileSystemId,
+    HostName,
+    KeyPrefix,
+    MountName,
+    ObjectName,
+    Repository,
+    SecretName,
+    ServedName,
+)
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
 
 
@@ -13,10 +25,10 @@ class S3Source:
 
     type: Literal["s3"] = "s3"
 
-    bucket: NonEmptyStr | None = None
+    bucket: BucketName | None = None
     """Existing bucket; absent: this deployment creates one and imports the model into it."""
 
-    prefix: str = ""
+    prefix: KeyPrefix = ""
     """Key prefix of the model folder inside the bucket."""
 
     delivery: Literal["stream", "sync"] = "stream"
@@ -29,7 +41,7 @@ class HuggingFaceSource:
 
     type: Literal["huggingface"]
 
-    token_secret: NonEmptyStr | None = None
+    token_secret: SecretName | None = None
     """Name of the Secrets Manager secret that holds the access token of a gated model."""
 
 
@@ -39,16 +51,16 @@ class FsxSource:
 
     type: Literal["fsx"]
 
-    file_system_id: NonEmptyStr | None = None
+    file_system_id: FileSystemId | None = None
     """Existing file system; absent: this deployment creates one linked to the model bucket."""
 
-    dns_name: NonEmptyStr | None = None
+    dns_name: HostName | None = None
     """DNS name of the existing file system."""
 
-    mount_name: NonEmptyStr | None = None
+    mount_name: MountName | None = None
     """Mount name of the existing file system."""
 
-    path: str = "/"
+    path: AbsolutePath = "/"
     """Folder of the model on the file system."""
 
     storage_gib: PositiveInt = 1200
@@ -61,10 +73,10 @@ class VolumeSource:
 
     type: Literal["volume"]
 
-    claim: NonEmptyStr
+    claim: ObjectName
     """Name of the PersistentVolumeClaim."""
 
-    path: str = "/"
+    path: AbsolutePath = "/"
     """Folder of the model on the volume."""
 
 
@@ -81,7 +93,7 @@ class Model:
     source: Annotated[ModelSource, Field(discriminator="type")] = S3Source()
     """Where workers get the weights from."""
 
-    repository: NonEmptyStr | None = None
+    repository: Repository | None = None
     """Repository on the Hugging Face Hub; by default the catalog's."""
 
     revision: NonEmptyStr | None = None
@@ -90,7 +102,7 @@ class Model:
     config_file: NonEmptyStr | None = None
     """Local `config.json`, relative to the deployment file, with the geometry of a model that the catalog lacks."""
 
-    served_name: NonEmptyStr | None = None
+    served_name: ServedName | None = None
     """Name under which clients ask for the model; by default `name`."""
 
     weights: Literal["bf16", "fp8"] = "bf16"

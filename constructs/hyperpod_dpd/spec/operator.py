@@ -4,6 +4,14 @@ from typing import Annotated, Literal
 
 import annotated_types as at
 
+from hyperpod_dpd.spec.forms import (
+    AbsolutePath,
+    CacheUrl,
+    EnvironmentName,
+    RelativePath,
+    ServedName,
+    ZoneName,
+)
 from hyperpod_dpd.spec.value import NonEmptyStr, NonNegativeInt, PositiveInt, value
 
 
@@ -28,7 +36,7 @@ class SecondCache:
     backend: Literal["redis", "tieredstorage"]
     """`tieredstorage`: HyperPod's memory of other nodes. `redis`: a server of yours."""
 
-    url: NonEmptyStr | None = None
+    url: CacheUrl | None = None
     """Address of the redis server; `tieredstorage` needs none."""
 
 
@@ -39,7 +47,7 @@ class Topology:
     same_zone: bool = True
     """Both roles in one zone. EFA does not leave it, so anything else is refused."""
 
-    zone_name: NonEmptyStr | None = None
+    zone_name: ZoneName | None = None
     """Name of the zone in this account, such as `us-east-1a`; absent: the zone of the instance groups."""
 
     placement_group: NonEmptyStr | None = None
@@ -56,10 +64,10 @@ class OperatorEndpoint:
     registers_endpoint: bool = True
     """Whether a SageMaker endpoint is created beside the load balancer."""
 
-    model_version: NonEmptyStr | None = None
+    model_version: ServedName | None = None
     """Version with which the model is registered."""
 
-    invocation_path: NonEmptyStr = "v1/chat/completions"
+    invocation_path: RelativePath = "v1/chat/completions"
     """Path of the engine to which invocations of the SageMaker endpoint go."""
 
     certificate: EndpointCertificate | None = None
@@ -86,7 +94,7 @@ class OperatorEndpoint:
     second_cache: SecondCache | None = None
     """KV cache beyond host memory; absent: none."""
 
-    cache_config_file: NonEmptyStr | None = None
+    cache_config_file: AbsolutePath | None = None
     """Cache configuration file inside the image, which replaces every other setting of the caches."""
 
     routes_intelligently: bool = True
@@ -95,7 +103,7 @@ class OperatorEndpoint:
     topology: Topology = Topology()
     """Placement of the pods."""
 
-    environment: dict[NonEmptyStr, str] | None = None
+    environment: dict[EnvironmentName, str] | None = None
     """Further environment variables of all workers; there are none per role."""
 
     prefetches_weights: bool = False

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, ImageByDigest, NamespaceName, TopicArn
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
 
 
@@ -23,13 +24,13 @@ class Images:
     source: Literal["build", "given"] = "build"
     """`build`: CodeBuild in the account. `given`: the digests below."""
 
-    worker: NonEmptyStr | None = None
+    worker: ImageByDigest | None = None
     """Image of the workers by digest."""
 
-    router: NonEmptyStr | None = None
+    router: ImageByDigest | None = None
     """Image of the router by digest."""
 
-    jobs: NonEmptyStr | None = None
+    jobs: ImageByDigest | None = None
     """Image of the proof and benchmark jobs by digest."""
 
     mirror_public_images: bool = False
@@ -40,10 +41,10 @@ class Images:
 class Alerts:
     """Where alerts go."""
 
-    email_addresses: tuple[NonEmptyStr, ...] = ()
+    email_addresses: tuple[EmailAddress, ...] = ()
     """Addresses subscribed to the alert topic."""
 
-    topic_arn: NonEmptyStr | None = None
+    topic_arn: TopicArn | None = None
     """Existing SNS topic; absent: an encrypted one is created."""
 
 
@@ -74,7 +75,7 @@ class Platform:
     scraping: Literal["collector", "prometheus-operator", "none"] = "collector"
     """Who reads metrics: an OpenTelemetry collector that writes to AMP, or a Prometheus operator."""
 
-    scraping_namespace: NonEmptyStr = "hyperpod-dpd-observability"
+    scraping_namespace: NamespaceName = "hyperpod-dpd-observability"
     """Namespace in which the scraper's pods run; network policies let only them read metrics."""
 
     exporters: Literal["observability-addon", "manifests", "none"] = "observability-addon"
@@ -107,7 +108,7 @@ class Platform:
     monthly_budget_usd: PositiveInt | None = None
     """Budget alarm in US dollars a month."""
 
-    custom_resources: tuple[NonEmptyStr, ...] = ()
+    custom_resources: tuple[ApiGroup, ...] = ()
     """Further API groups whose CRDs are on the cluster, for example `monitoring.coreos.com`."""
 
     log_retention_days: PositiveInt = 90

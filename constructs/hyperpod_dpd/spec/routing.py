@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import annotated_types as at
 
+from hyperpod_dpd.spec.forms import CertificateArn, NamespaceName, SecretName, Url, WebAclArn
 from hyperpod_dpd.spec.value import Fraction, NonEmptyStr, NonNegativeInt, PositiveFloat, PositiveInt, value
 
 
@@ -14,10 +15,10 @@ class LoadBalancer:
     scheme: Literal["internal", "internet-facing"] = "internal"
     """Who can reach it."""
 
-    certificate_arn: NonEmptyStr | None = None
+    certificate_arn: CertificateArn | None = None
     """ACM certificate of the listener; absent: a binding that the platform fills."""
 
-    waf_acl_arn: NonEmptyStr | None = None
+    waf_acl_arn: WebAclArn | None = None
     """AWS WAF web ACL."""
 
     inbound_cidrs: tuple[NonEmptyStr, ...] = ()
@@ -52,13 +53,13 @@ class Routing:
     max_queued_mib: PositiveInt = 256
     """Bytes of request bodies held, in MiB, above which clients get 429."""
 
-    api_keys_secret: NonEmptyStr | None = None
+    api_keys_secret: SecretName | None = None
     """Secrets Manager secret with one bearer key a line; absent: no authentication at the router."""
 
     load_balancer: LoadBalancer | None = None
     """Entrance from outside the cluster; absent: in-cluster Service only."""
 
-    client_namespaces: tuple[NonEmptyStr, ...] = ()
+    client_namespaces: tuple[NamespaceName, ...] = ()
     """Namespaces whose pods may call the router; the deployment's own system namespace always may."""
 
     cpu: Annotated[float, at.Ge(0.5)] = 2.0
@@ -67,7 +68,7 @@ class Routing:
     memory_gib: PositiveInt = 8
     """Memory of the router in GiB."""
 
-    tracing_endpoint: NonEmptyStr | None = None
+    tracing_endpoint: Url | None = None
     """OTLP endpoint for traces of router and vLLM; absent: no tracing."""
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import annotated_types as at
 
+from hyperpod_dpd.spec.forms import EnvironmentName, Image, Version
 from hyperpod_dpd.spec.hyperpod import Role
 from hyperpod_dpd.spec.operator import OperatorEndpoint
 from hyperpod_dpd.spec.value import Fraction, NonEmptyStr, NonNegativeInt, PositiveFloat, PositiveInt, value
@@ -16,16 +17,16 @@ class Engine:
     name: NonEmptyStr | None = None
     """Catalog name of a tested triple; by default the one of the chosen backend."""
 
-    image: NonEmptyStr | None = None
+    image: Image | None = None
     """Image reference; by default the image that this project builds, or the catalog's for the operator."""
 
-    vllm: NonEmptyStr | None = None
+    vllm: Version | None = None
     """vLLM version in `image`, when it differs from the triple's."""
 
-    lmcache: NonEmptyStr | None = None
+    lmcache: Version | None = None
     """LMCache version in `image`, when it differs from the triple's."""
 
-    nixl: NonEmptyStr | None = None
+    nixl: Version | None = None
     """NIXL version in `image`, when it differs from the triple's."""
 
 
@@ -80,7 +81,7 @@ class Worker:
     prefix_caching: bool | None = None
     """vLLM's prefix cache. On a decoder the router's hand-off strategy decides it."""
 
-    environment: dict[NonEmptyStr, str] | None = None
+    environment: dict[EnvironmentName, str] | None = None
     """Further environment variables of this role."""
 
     extra_args: tuple[NonEmptyStr, ...] = ()
@@ -132,7 +133,7 @@ class Transfer:
     allocation_timeout_seconds: PositiveFloat = 10.0
     """How long the sender waits for buffer room. LMCache's own default is for ever."""
 
-    hash_seed: NonNegativeInt = 0
+    hash_seed: Annotated[int, at.Ge(0)] = 0
     """PYTHONHASHSEED, equal on both roles; a difference makes every lookup miss."""
 
     block_size_tokens: PositiveInt | None = None

@@ -53,8 +53,11 @@ def _shown(value: object) -> str:
     return f"{value.__class__.__qualname__}({given})"
 
 
-PositiveInt = Annotated[int, at.Ge(1)]
-NonNegativeInt = Annotated[int, at.Ge(0)]
-PositiveFloat = Annotated[float, at.Gt(0)]
+LARGEST = 2**31 - 1
+"""No count, size or time of a deployment is larger; Kubernetes, CloudFormation and the engines keep many in 32 bits."""
+
+PositiveInt = Annotated[int, at.Ge(1), at.Le(LARGEST)]
+NonNegativeInt = Annotated[int, at.Ge(0), at.Le(LARGEST)]
+PositiveFloat = Annotated[float, at.Ge(0.001), at.Le(LARGEST)]
 Fraction = Annotated[float, at.Gt(0), at.Le(1)]
 NonEmptyStr = Annotated[str, at.MinLen(1)]

@@ -10,6 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from hyperpod_dpd.spec.deployment import Deployment
+from hyperpod_dpd.spec.forms import WORDS
 from hyperpod_dpd.spec.value import record
 
 Location = Sequence[int | str]
@@ -174,6 +175,7 @@ _EXPECTATIONS = {
     "too_short": "should have at least {min_length} items",
     "too_long": "should have at most {max_length} items",
     "finite_number": "should be a finite number",
+    "string_pattern_mismatch": "should be {form}",
 }
 
 
@@ -188,7 +190,7 @@ def _expectation(detail: Any) -> str:
     if kind == "union_tag_not_found":
         return "has no `type`"
     if kind in _EXPECTATIONS:
-        text = _EXPECTATIONS[kind].format(**context)
+        text = _EXPECTATIONS[kind].format(**context, form=WORDS.get(context.get("pattern", "")))
         return text.removesuffix("s") if text.endswith((" 1 items", " 1 characters")) else text
     message = str(detail["msg"])
     return message[:1].lower() + message[1:]

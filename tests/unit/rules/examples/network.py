@@ -407,4 +407,20 @@ EXAMPLES = (
             Bad(case=_vpc(Endpoint=_interface("eks-auth")), at="Resources.Vpc", mentions=("`eks`",)),
         ),
     ),
+    Example(
+        rule="DPD-NET-023",
+        good=({}, {"routing.load_balancer": {"inbound_cidrs": ["198.51.100.0/24", "10.0.0.0/8"]}}),
+        bad=(
+            Bad(
+                case={"routing.load_balancer": {"inbound_cidrs": ["10.0.0.0/8", "198.51.100.7/24"]}},
+                at="routing.load_balancer.inbound_cidrs[1]",
+                mentions=("`198.51.100.7/24`", "`198.51.100.0/24`"),
+            ),
+            Bad(
+                case={"routing.load_balancer": {"inbound_cidrs": ["300.1.1.1/16"]}},
+                at="routing.load_balancer.inbound_cidrs[0]",
+                mentions=("0 to 255",),
+            ),
+        ),
+    ),
 )

@@ -33,6 +33,73 @@ def _decode_arguments(*arguments: str) -> dict[str, Any]:
 
 EXAMPLES = (
     Example(
+        rule="DPD-SRV-011",
+        good=(
+            {"traffic.input_tokens": 16000, "traffic.output_tokens": 384},
+            {"traffic.short_input_tokens": 20000},
+            {"traffic.input_tokens": 20000, "traffic.trace_file": "trace.jsonl"},
+        ),
+        bad=(
+            Bad(
+                case={"traffic.input_tokens": 16000, "traffic.output_tokens": 385},
+                at="traffic.input_tokens",
+                mentions=("16,385 tokens", "`max_model_len_tokens: 16384`"),
+            ),
+            Bad(
+                case={"traffic.long_share": 0.5, "traffic.short_input_tokens": 20000},
+                at="traffic.short_input_tokens",
+                mentions=("`short_input_tokens: 20000`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-012",
+        good=(
+            {"serving.prefill.max_num_batched_tokens": 16},
+            {"serving.decode.max_num_seqs": REMOVED, "serving.decode.max_num_batched_tokens": 1024},
+            {"serving.baseline.tuned_max_num_batched_tokens": 16},
+        ),
+        bad=(
+            Bad(
+                case={"serving.prefill.max_num_batched_tokens": 15},
+                at="serving.prefill.max_num_batched_tokens",
+                mentions=("`max_num_batched_tokens: 15`", "`max_num_seqs: 16`"),
+            ),
+            Bad(
+                case={"serving.decode.max_num_seqs": REMOVED, "serving.decode.max_num_batched_tokens": 1023},
+                at="serving.decode.max_num_batched_tokens",
+                mentions=("`max_num_seqs: 1024`",),
+            ),
+            Bad(
+                case={"serving.baseline.max_num_seqs": 513},
+                at="serving.baseline.tuned_max_num_batched_tokens",
+                mentions=("`tuned_max_num_batched_tokens: 512`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-013",
+        good=({}, {"serving.transfer.block_size_tokens": 32}),
+        bad=(
+            Bad(
+                case={"serving.transfer.block_size_tokens": 24},
+                at="serving.transfer.block_size_tokens",
+                mentions=("24", "multiples of 16"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-014",
+        good=({"routing.max_queued_mib": 8191}, {**_OPERATOR, "routing.max_queued_mib": 8192}),
+        bad=(
+            Bad(
+                case={"routing.max_queued_mib": 8192},
+                at="routing.max_queued_mib",
+                mentions=("`max_queued_mib: 8192`", "8,192 MiB"),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SRV-000",
         good=(
             {},

@@ -2,6 +2,8 @@
 
 from tests.unit.rules.example import Bad, Example
 
+_PRICE = {"instance_type": "ml.p5.48xlarge", "usd_per_hour": 40, "as_of": "2026-11-01", "source": "contract"}
+
 EXAMPLES = (
     Example(
         rule="DPD-SPEC-002",
@@ -39,6 +41,32 @@ EXAMPLES = (
             Bad(case={"tags": {"k": "v" * 257}}, at="tags.k", mentions=("256",)),
             Bad(case={"tags": {"k": "a;b"}}, at="tags.k", mentions=("a;b",)),
             Bad(case={"tags": {f"k{n}": "" for n in range(41)}}, at="tags", mentions=("41", "40")),
+        ),
+    ),
+    Example(
+        rule="DPD-SPEC-006",
+        good=(
+            {},
+            {
+                "prices": [
+                    {"instance_type": name, "usd_per_hour": 40, "as_of": "2026-11-01", "source": "contract"}
+                    for name in ("ml.p5.48xlarge", "ml.p5en.48xlarge")
+                ]
+            },
+        ),
+        bad=(
+            Bad(
+                case={"prices": [{**_PRICE, "instance_type": "ml.p5.48xlrge"}]},
+                at="prices[0].instance_type",
+                mentions=("`ml.p5.48xlarge`",),
+            ),
+            Bad(case={"prices": [_PRICE, _PRICE]}, at="prices[1].instance_type", mentions=("two prices",)),
+            Bad(
+                case={"prices": [{**_PRICE, "as_of": "soon"}]},
+                at="prices[0].as_of",
+                mentions=("soon", "YYYY"),
+            ),
+            Bad(case={"prices": [{**_PRICE, "as_of": "2026-02-30"}]}, at="prices[0].as_of"),
         ),
     ),
 )

@@ -1,0 +1,45 @@
+"""`make` works wherever the repository lies and however the deployment's file is called."""
+
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from tests.support.deployments import ROOT
+
+NODE_HOME = "/home/a name/node"
+DEPLOYMENT = "deployments/my own.yaml"
+
+
+def _make(*arguments: str) -> str:
+    run = subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def commands() -> list[list[str]]:
+    """The words of every command that `make synth` would run on a fresh machine."""
+    text = _make("--dry-run", "--always-make", f"NODE_HOME={NODE_HOME}", f"DEPLOYMENT={DEPLOYMENT}", "synth")
+    return [shlex.split(line) for line in text.splitlines()]
+
+
+def test_node_is_found_below_a_folder_with_a_space(commands: list[list[str]]) -> None:
+    node = f"{NODE_HOME}/bin/node"
+    scripts = {words[words.index(node) + 1] for words in commands if node in words}
+    assert scripts == {
+        f"{NODE_HOME}/lib/node_modules/npm/bin/npm-cli.js",
+        "node_modules/aws-cdk/bin/cdk",
+    }
+
+
+def test_file_with_a_space_in_its_name_stays_one_word(commands: list[list[str]]) -> None:
+    last = [words[-1] for words in commands[-2:]]
+    assert last == [f"deployment={DEPLOYMENT}", DEPLOYMENT]
+
+
+def test_help_lists_every_target_that_is_explained_in_one_column() -> None:
+    explained = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    lines = _make("help").splitlines()
+    assert {line.split()[0] for line in lines} == explained
+    assert len({len(re.match(r" *\S+ *", line)[0]) for line in lines}) == 1  # type: ignore[index]
