@@ -23,7 +23,7 @@ _LAYERS = (
     {"rules", "lint"},
     {"planner"},
     {"network", "cluster", "hyperpod", "storage", "security", "serving", "observability", "evidence"},
-    {"preflight", "rehearsal"},
+    {"preflight", "rehearsal", "draft", "changes", "status"},
     {"cli"},
 )
 """Packages from the bottom up: an import goes downwards, or stays within its layer."""

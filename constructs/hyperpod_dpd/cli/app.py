@@ -15,8 +15,13 @@ COMMANDS = {
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
     "explain": ("hyperpod_dpd.cli.explain", "say what a rule demands and why, or list all rules"),
+    "init": ("hyperpod_dpd.cli.init", "ask a few questions, plan, write a commented deployment file"),
     "lint": ("hyperpod_dpd.cli.lint", "check rendered manifests, whoever wrote them"),
     "plan": ("hyperpod_dpd.cli.plan", "plan a deployment: does it fit, is it worth it, what does it cost"),
+    "preflight": (
+        "hyperpod_dpd.cli.preflight",
+        "ask the account, before anything is deployed, what would fail",
+    ),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
 }
 """Module and summary by name of the command. Only the module of the command that was asked for is imported."""
@@ -28,6 +33,7 @@ exit codes:
   0    nothing to mend
   1    something has to be mended, or a warning has to be acknowledged
   2    the input or the command line cannot be understood
+  3    nothing to mend was found, but not everything could be looked at (preflight)
   130  interrupted
   141  the reader of the output went away
 """
