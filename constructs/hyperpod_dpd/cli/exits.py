@@ -14,3 +14,6 @@ class Exit(IntEnum):
 
     UNREADABLE = 2
     """The input or the command line could not be understood."""
+
+    UNDECIDED = 3
+    """Nothing to mend was found, and not everything could be looked at."""

@@ -26,7 +26,15 @@ def add_format(parser: ArgumentParser) -> None:
     )
 
 
-_COLOURS = {"error": "31", "warning": "33", "help": "36", "rule": "1"}
+_COLOURS = {
+    "error": "31",
+    "warning": "33",
+    "help": "36",
+    "rule": "1",
+    "ok": "32",
+    "wrong": "31",
+    "unknown": "33",
+}
 
 
 def paint(text: str, colour: str, stream: TextIO) -> str:

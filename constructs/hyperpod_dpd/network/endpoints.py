@@ -1,38 +1,13 @@
 """Interface endpoints: how a network without a way to the internet reaches AWS."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from hyperpod_dpd.catalog.endpoints import endpoint_services
 from hyperpod_dpd.catalog.regions import Region
-
-ENDPOINT_SERVICES: Mapping[str, str] = {
-    "ec2": "the VPC CNI attaches addresses; without it no node becomes ready",
-    "ecr.api": "nodes ask for pull tokens",
-    "ecr.dkr": "nodes pull images",
-    "sts": "roles of service accounts",
-    "eks": "nodes, kubectl and the build of HyperPod's dependencies describe the cluster",
-    "eks-auth": "EKS Pod Identity",
-    "logs": "lifecycle script, builds and containers log",
-    "monitoring": "CloudWatch metrics",
-    "ssm": "HyperPod bootstraps nodes and opens sessions",
-    "ssmmessages": "HyperPod bootstraps nodes and opens sessions",
-    "ec2messages": "HyperPod bootstraps nodes and opens sessions",
-    "sagemaker.api": "the inference operator registers endpoints",
-    "elasticloadbalancing": "the load balancer controller",
-    "secretsmanager": "External Secrets",
-    "kms": "encrypted volumes and secrets",
-    "codebuild": "builds report to CodeBuild",
-    "aps-workspaces": "metrics go to Amazon Managed Prometheus",
-}
-"""Services that something in the VPC calls, behind `com.amazonaws.<region>.`, and who calls them."""
-
-
-def endpoint_services(region: Region) -> tuple[str, ...]:
-    """Return the services that exist in `region`."""
-    return (*ENDPOINT_SERVICES, "grafana-workspace") if region.managed_grafana else (*ENDPOINT_SERVICES,)
 
 
 class InterfaceEndpoints(Construct):

@@ -1,6 +1,5 @@
 """Buckets as this project makes them: private, encrypted, versioned, logged, TLS only."""
 
-import hashlib
 from typing import cast
 
 import aws_cdk as cdk
@@ -8,8 +7,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-_MAX_NAME = 63
-_ACCOUNT_DIGITS = 12
+from hyperpod_dpd.derive.bucket import bucket_name as name_of_bucket
+
 _NONCURRENT_DAYS = 90
 _ACCESS_LOG_DAYS = 365
 
@@ -17,14 +16,9 @@ _ACCESS_LOG_DAYS = 365
 def bucket_name(prefix: str, deployment: str, stack: cdk.Stack) -> str:
     """Return a name that starts with `prefix` and is the deployment's own in every account and region.
 
-    A deployment's name may be longer than what is left of S3's 63 characters; it is then cut and told apart by eight
-    digits of its hash.
+    See `hyperpod_dpd.derive.bucket.bucket_name`.
     """
-    room = _MAX_NAME - len(prefix) - len(f"--{stack.region}") - _ACCOUNT_DIGITS
-    if len(deployment) > room:
-        digest = hashlib.sha256(deployment.encode()).hexdigest()[:8]
-        deployment = f"{deployment[: room - 9].rstrip('-')}-{digest}"
-    return f"{prefix}{deployment}-{stack.account}-{stack.region}"
+    return name_of_bucket(prefix, deployment, account=stack.account, region=stack.region)
 
 
 class AccessLogs(Construct):

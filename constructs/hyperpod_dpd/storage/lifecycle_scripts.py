@@ -8,6 +8,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
+from hyperpod_dpd.derive.bucket import LIFECYCLE_PREFIX
 from hyperpod_dpd.security.logs import log_group
 from hyperpod_dpd.storage.bucket import AccessLogs, PrivateBucket, bucket_name
 
@@ -53,7 +54,7 @@ class LifecycleScripts(Construct):
         self.bucket: s3.IBucket = PrivateBucket(
             self,
             "Scripts",
-            name=bucket_name("sagemaker-", deployment, cdk.Stack.of(self)),
+            name=bucket_name(LIFECYCLE_PREFIX, deployment, cdk.Stack.of(self)),
             access_logs=access_logs,
             removal_policy=removal_policy,
         ).bucket

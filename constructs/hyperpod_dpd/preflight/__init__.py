@@ -1,0 +1,1 @@
+"""Questions to the account, asked before anything is deployed; nothing is changed."""

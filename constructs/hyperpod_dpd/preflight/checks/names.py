@@ -1,0 +1,95 @@
+"""PRE-NAM-001: the names that the deployment gives are still free."""
+
+from collections.abc import Callable, Iterator
+
+from botocore.exceptions import ClientError
+
+from hyperpod_dpd.derive.bucket import LIFECYCLE_PREFIX, bucket_name
+from hyperpod_dpd.derive.parameters import Parameter
+from hyperpod_dpd.preflight.account import Account
+from hyperpod_dpd.preflight.call import Call, arn
+from hyperpod_dpd.preflight.check import Check, Gap, creates_cluster
+from hyperpod_dpd.preflight.failure import code_of
+from hyperpod_dpd.preflight.published import PUBLISHED_CALL, published
+from hyperpod_dpd.rules.finding import Problem
+from hyperpod_dpd.spec import Deployment
+
+
+def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
+    if not published(deployment, account, Parameter.EKS_NAME):
+        name = deployment.name
+        if _exists(lambda: account.client("eks").describe_cluster(name=name)):
+            yield _taken("name", "EKS cluster", name, "choose another `name`, or delete that cluster")
+    if published(deployment, account, Parameter.HYPERPOD_ARN):
+        return
+    name = deployment.cluster_name
+    if _exists(lambda: account.client("sagemaker").describe_cluster(ClusterName=name)):
+        yield _taken(
+            "hyperpod.cluster_name",
+            "HyperPod cluster",
+            name,
+            "choose another `hyperpod.cluster_name`; deleting that cluster gives its capacity away",
+        )
+    bucket = _bucket(deployment, account.account_id)
+    if _exists(lambda: account.client("s3").head_bucket(Bucket=bucket)):
+        yield _taken(
+            "name",
+            "bucket",
+            bucket,
+            "delete it if an earlier attempt left it behind, or choose another `name`",
+        )
+
+
+def _taken(path: str, kind: str, name: str, fix: str) -> Problem:
+    return Problem(
+        path=path,
+        says=f"the name of the {kind} is taken by something that this deployment did not create",
+        given=f"`{name}`",
+        fix=fix,
+    )
+
+
+def _exists(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except ClientError as error:
+        code = code_of(error)
+        if code in (
+            "ResourceNotFound",
+            "ResourceNotFoundException",
+            "ValidationException",
+            "404",
+            "NoSuchBucket",
+        ):
+            return False
+        # S3 says 403 for a bucket of somebody else
+        if code == "403" and error.operation_name == "HeadBucket":
+            return True
+        raise
+    return True
+
+
+def _bucket(deployment: Deployment, account_id: str) -> str:
+    return bucket_name(LIFECYCLE_PREFIX, deployment.name, account=account_id, region=deployment.region)
+
+
+CHECK = Check(
+    id="PRE-NAM-001",
+    title="names of clusters and buckets are free",
+    calls=(
+        PUBLISHED_CALL,
+        Call(
+            service="eks",
+            operation="DescribeCluster",
+            on=lambda deployment: (arn(deployment, "eks", f"cluster/{deployment.name}"),),
+        ),
+        Call(service="sagemaker", operation="DescribeCluster"),
+        Call(
+            service="s3",
+            operation="HeadBucket",
+            on=lambda deployment: (f"arn:aws:s3:::{_bucket(deployment, deployment.account or '*')}",),
+        ),
+    ),
+    look=_look,
+    applies=creates_cluster,
+)
