@@ -1,6 +1,5 @@
 """The operator backend: AWS's own example field by field, what is added to it, and that no setting is lost."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -273,7 +272,19 @@ def test_two_instance_types_have_one_place_each() -> None:
                 },
             },
         ),
+        (
+            "operated-fsx-root",
+            {
+                "modelSourceType": "fsx",
+                "fsxStorage": {
+                    "fileSystemId": "fs-0123456789abcdef0",
+                    "dnsName": "${dpd:FSX_DNS_NAME}",
+                    "mountName": "${dpd:FSX_MOUNT_NAME}",
+                },
+            },
+        ),
         ("operated-volume", {"modelSourceType": "kubernetesVolume", "modelLocation": "llama"}),
+        ("operated-volume-root", {"modelSourceType": "kubernetesVolume"}),
     ],
 )
 def test_weights_come_from_every_source(name: str, source: dict[str, Any]) -> None:
@@ -358,6 +369,15 @@ def test_everything_that_the_endpoint_can_be_told_arrives() -> None:
     decode = content["pdSpec"]["decodingSpec"]["args"]
     assert options(decode)["--gpu-memory-utilization"] == "0.7"
     assert decode[-2:] == ["--max-logprobs", "20"]
+
+
+def test_a_certificate_without_an_arn_is_bound_when_the_platform_knows_it() -> None:
+    content = spec("operated-bound-certificate")
+    assert content["tlsConfig"]["customCertificateConfig"] == {
+        "acmArn": "${dpd:CERTIFICATE_ARN}",
+        "domainName": "llm.example.com",
+    }
+    assert "dnsConfig" not in content
 
 
 def test_everything_that_can_be_off_is_off() -> None:
@@ -545,11 +565,3 @@ def test_every_instance_type_of_the_catalog_is_one_that_the_operator_disaggregat
 
 def test_ratio_limits_default_to_what_aws_recommends() -> None:
     assert (RatioLimits().minimum, RatioLimits().maximum) == (1, 3)
-
-
-def test_nothing_in_the_resource_is_null_or_empty() -> None:
-    for name, profile in OPERATOR_CASES:
-        for path, value in walk(json.loads(json.dumps(spec(name, profile)))):
-            assert value is not None, path
-            assert value != {}, path
-            assert value != [], path

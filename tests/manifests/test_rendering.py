@@ -14,7 +14,7 @@ from hyperpod_dpd.serving.render import KUSTOMIZATION, render, write
 from hyperpod_dpd.spec.load import load
 from manifests import main as manifests_main
 from tests.support.deployments import ROOT, changed, ready
-from tests.support.manifests import CASES, READY_SHORT, rendering
+from tests.support.manifests import CASES, OPERATOR_CASES, READY_SHORT, rendering
 
 RENDERED = ROOT / "manifests" / "rendered"
 FILES = sorted((ROOT / "deployments").glob("*.yaml"))
@@ -82,7 +82,7 @@ def test_files_of_an_earlier_rendering_are_removed(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {*rendering("p5").texts(), "notes.txt"}
 
 
-@pytest.mark.parametrize(("name", "profile"), CASES)
+@pytest.mark.parametrize(("name", "profile"), [*CASES, *OPERATOR_CASES])
 def test_the_text_holds_exactly_the_objects(name: str, profile: Profile) -> None:
     rendered = rendering(name, profile)
     texts = rendered.texts()

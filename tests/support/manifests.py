@@ -152,6 +152,13 @@ def operated() -> Mapping[str, Deployment]:
         "operated-volume": changed(
             p5, model__source=VolumeSource(type="volume", claim="weights", path="/llama")
         ),
+        "operated-volume-root": changed(p5, model__source=VolumeSource(type="volume", claim="weights")),
+        "operated-fsx-root": changed(
+            p5, model__source=FsxSource(type="fsx", file_system_id=BOUND["FSX_FILE_SYSTEM_ID"])
+        ),
+        "operated-bound-certificate": changed(
+            p5, serving__operator__certificate=EndpointCertificate(domain_name="llm.example.com")
+        ),
         "operated-scaled": changed(p5, **SCALED, serving__decode__scaling=Scaling(maximum=1)),
         "operated-fp8": changed(p5, model__kv_cache="fp8", serving__transfer__block_size_tokens=32),
         "operated-given-image": changed(

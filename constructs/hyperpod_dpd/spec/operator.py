@@ -19,8 +19,8 @@ from hyperpod_dpd.spec.value import NonEmptyStr, NonNegativeInt, PositiveInt, va
 class EndpointCertificate:
     """A certificate of ACM for the endpoint; absent, the operator makes a self-signed one."""
 
-    arn: NonEmptyStr
-    """ARN of the certificate, in the endpoint's region."""
+    arn: NonEmptyStr | None = None
+    """ARN of the certificate, in the endpoint's region; absent: a binding that the platform fills."""
 
     domain_name: NonEmptyStr
     """Name in the certificate under which clients reach the endpoint: lower case, no wildcard."""

@@ -7,12 +7,13 @@ from constructs import Construct
 from hyperpod_dpd.derive import ServingFacts
 from hyperpod_dpd.derive.operator_endpoint import RESOURCE_NAME, endpoint_name
 from hyperpod_dpd.serving import names
+from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.objects import api_object
 from hyperpod_dpd.serving.operator.given import given
 from hyperpod_dpd.serving.operator.scaling import auto_scaling_spec
 from hyperpod_dpd.serving.operator.weights import model_source_config, pod_customization
 from hyperpod_dpd.serving.operator.worker import role_spec, worker
-from hyperpod_dpd.spec import Deployment, OperatorEndpoint, Role
+from hyperpod_dpd.spec import Deployment, EndpointCertificate, OperatorEndpoint, Role
 
 API_VERSION: Final = "inference.sagemaker.aws.amazon.com/v1"
 """`v1alpha1` has no `pdSpec`."""
@@ -103,9 +104,7 @@ def _caches(deployment: Deployment) -> dict[str, Any]:
 def _operations(operator: OperatorEndpoint) -> dict[str, Any]:
     certificate = operator.certificate
     tls = given(
-        customCertificateConfig=given(acmArn=certificate.arn, domainName=certificate.domain_name)
-        if certificate
-        else None,
+        customCertificateConfig=_certificate(certificate) if certificate else None,
         tlsCertificateOutputS3Uri=operator.certificate_output_s3_uri,
     )
     zone = certificate.hosted_zone_id if certificate else None
@@ -121,6 +120,13 @@ def _operations(operator: OperatorEndpoint) -> dict[str, Any]:
             dnsConfig={"hostedZoneId": zone} if zone else None,
             maxDeployTimeInSeconds=operator.deploy_timeout_seconds,
         ),
+    }
+
+
+def _certificate(certificate: EndpointCertificate) -> dict[str, str]:
+    return {
+        "acmArn": certificate.arn or Binding.CERTIFICATE_ARN.placeholder,
+        "domainName": certificate.domain_name,
     }
 
 

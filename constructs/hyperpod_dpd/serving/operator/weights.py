@@ -48,8 +48,7 @@ def _source(deployment: Deployment) -> dict[str, Any]:
         case FsxSource() as source:
             return {
                 "modelSourceType": "fsx",
-                # a new file system shows the bucket's keys as paths
-                "modelLocation": source.path.strip("/") or key_prefix(deployment),
+                **_folder(_on_file_system(deployment, source)),
                 "fsxStorage": {
                     "fileSystemId": source.file_system_id or Binding.FSX_FILE_SYSTEM_ID.placeholder,
                     "dnsName": source.dns_name or Binding.FSX_DNS_NAME.placeholder,
@@ -66,4 +65,15 @@ def _source(deployment: Deployment) -> dict[str, Any]:
                 },
             }
         case VolumeSource() as source:
-            return {"modelSourceType": "kubernetesVolume", "modelLocation": source.path.strip("/")}
+            return {"modelSourceType": "kubernetesVolume", **_folder(source.path)}
+
+
+def _on_file_system(deployment: Deployment, source: FsxSource) -> str:
+    """A new file system shows the bucket's keys as paths."""
+    new = source.file_system_id is None and source.path == "/"
+    return key_prefix(deployment) if new else source.path
+
+
+def _folder(path: str) -> dict[str, str]:
+    """Return `modelLocation`; the root of a volume is no folder of it."""
+    return given(modelLocation=path.strip("/") or None)
