@@ -26,6 +26,7 @@ class _Account:
     incarnation: int
     reserved: int = 0
     suspected: int = 0
+    presumed_lost: int = 0
 
     @property
     def free(self) -> int:
@@ -73,6 +74,11 @@ class Books:
         """Return the chunks that the decoder could hold when idle, leaks that are suspected taken off."""
         account = self._accounts.get(decoder)
         return 0 if account is None else account.capacity - account.suspected
+
+    def size(self, decoder: str) -> int:
+        """Return the chunks of the decoder's buffer."""
+        account = self._accounts.get(decoder)
+        return 0 if account is None else account.capacity
 
     def free(self, decoder: str) -> int:
         """Return the chunks that can be reserved now."""
@@ -125,6 +131,16 @@ class Books:
             account.suspected = min(account.capacity, account.suspected + chunks)
             self._publish(decoder)
 
+    def presume_lost(self, decoder: str, incarnation: int, chunks: int) -> None:
+        """Publish that so many chunks at least must be lost, without proof of which.
+
+        The capacity stays: the next hand-off that lands may show that they are not.
+        """
+        account = self._accounts.get(decoder)
+        if account is not None and account.incarnation == incarnation:
+            account.presumed_lost = chunks
+            self._publish(decoder)
+
     async def room(self) -> None:
         """Return when some reservation was settled or an account changed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -155,7 +171,7 @@ class Books:
     def _publish(self, decoder: str) -> None:
         account = self._accounts[decoder]
         self._metrics.inflight_chunks.labels(decoder).set(account.reserved)
-        self._metrics.suspected_chunks.labels(decoder).set(account.suspected)
+        self._metrics.suspected_chunks.labels(decoder).set(max(account.suspected, account.presumed_lost))
 
     def _wake(self) -> None:
         # everybody looks again, in the order of arrival: a small prompt may fit where the first does not

@@ -8,6 +8,7 @@ gets a one-token request that takes the cache, and the answer is thrown away.
 import asyncio
 import collections
 import contextlib
+import dataclasses
 import enum
 import logging
 from collections.abc import Awaitable, Coroutine, Sequence
@@ -17,8 +18,9 @@ import msgspec
 
 from dpd_router.books import Books, chunks_of
 from dpd_router.config import Buffers, Timeouts
-from dpd_router.generation import Json
+from dpd_router.generation import Json, encode_json
 from dpd_router.handoff import Handoff, State, new_id, salt_for
+from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications
 from dpd_router.pairs import Pairs
@@ -28,8 +30,8 @@ from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
 log = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS: Final = 0.5
-# drained hand-offs that are remembered with their prompts, in case their transfer was only slow
-_REMEMBERED_DRY: Final = 256
+# prompts of drained hand-offs that are kept in case their transfer was only slow: about six bytes a token
+_REMEMBERED_DRY_BYTES: Final = 16 * 1024 * 1024
 
 
 class Hit(enum.StrEnum):
@@ -39,6 +41,7 @@ class Hit(enum.StrEnum):
     PARTIAL = "partial"
     MISS = "miss"
     UNREPORTED = "unreported"
+    UNCHECKED = "unchecked"  # the answer ended before the decoder reports
 
 
 class Details(msgspec.Struct):
@@ -73,6 +76,15 @@ class _DrainAnswer(msgspec.Struct):
 _decode_drain = msgspec.json.Decoder(_DrainAnswer).decode
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Dry:
+    """A hand-off of which a drain found nothing, without its ids, and the prompt that drains it as JSON."""
+
+    handoff: Handoff
+    tokens: int
+    prompt: bytes
+
+
 class Custodian:
     """Creates hand-offs, settles them, drains the ones that are left."""
 
@@ -80,6 +92,7 @@ class Custodian:
         self,
         *,
         books: Books,
+        leaks: Leaks,
         notifications: Notifications,
         upstream: Upstream,
         pool: Pool,
@@ -89,6 +102,7 @@ class Custodian:
         timeouts: Timeouts,
     ) -> None:
         self._books = books
+        self._leaks = leaks
         self._notifications = notifications
         self._upstream = upstream
         self._pool = pool
@@ -98,7 +112,8 @@ class Custodian:
         self._timeouts = timeouts
         self._open: dict[str, Handoff] = {}
         self._consuming: dict[str, asyncio.Task[Any]] = {}
-        self._dry: collections.OrderedDict[str, Handoff] = collections.OrderedDict()
+        self._dry: collections.OrderedDict[str, _Dry] = collections.OrderedDict()
+        self._dry_bytes = 0
         notifications.on_late.append(self._late)
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -155,6 +170,7 @@ class Custodian:
             return False
         handoff.advance(State.LANDED)
         self._pairs.succeeded(handoff.prefiller, handoff.decoder)
+        self._leaks.received(handoff)
         return True
 
     def consume(self, handoff: Handoff, attempt: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -184,6 +200,14 @@ class Custodian:
                 extra={"fields": {**_names(handoff), "tokens": len(handoff.ids), "cached_tokens": cached}},
             )
         return hit
+
+    def unchecked(self) -> None:
+        """Record a hand-off whose answer ended before its decoder could report."""
+        self._metrics.hits.labels(Hit.UNCHECKED).inc()
+
+    def check_later(self, handoff: Handoff, check: Coroutine[Any, Any, None]) -> None:
+        """Run what is left to do for a consumed hand-off when its client has the whole answer."""
+        self._spawn(check, f"check {handoff.id}")
 
     def report_failure(self, handoff: Handoff, reason: str, *, pair: bool = True) -> None:
         """Count a hand-off that did not serve its request."""
@@ -247,7 +271,7 @@ class Custodian:
             if not handoff.open:
                 return
             try:
-                usage = await self._drain_once(handoff)
+                usage = await self._drain_once(handoff, encode_json(handoff.consuming_prompt))
             except UpstreamError as error:
                 self._metrics.upstream_errors.labels(handoff.decoder.role, error.kind).inc()
                 if error.kind == "refused":
@@ -260,9 +284,9 @@ class Custodian:
             log.error("hand-off could not be drained", extra={"fields": _names(handoff)})
             self._settle(handoff, State.LOST, leaked_chunks=handoff.chunks)
 
-    async def _drain_once(self, handoff: Handoff) -> Usage | None:
+    async def _drain_once(self, handoff: Handoff, prompt: bytes) -> Usage | None:
         body: Json = {
-            "prompt": handoff.consuming_prompt,
+            "prompt": msgspec.Raw(prompt),
             "max_tokens": 1,
             "temperature": 0,
             "stream": False,
@@ -296,31 +320,45 @@ class Custodian:
         else:
             if hit is Hit.MISS:
                 self._remember_dry(handoff)
+                if handoff.first_token is not None:
+                    self._leaks.not_received(handoff)
             self._settle(handoff, State.DRAINED)
 
     # a transfer that allocates after its drain: the sender queues, and the receiver waits for room more than once
 
     def _remember_dry(self, handoff: Handoff) -> None:
-        self._dry[handoff.id] = handoff
-        while len(self._dry) > _REMEMBERED_DRY:
-            self._dry.popitem(last=False)
+        dry = _Dry(
+            handoff=dataclasses.replace(handoff, ids=()),
+            tokens=len(handoff.ids),
+            prompt=encode_json(handoff.consuming_prompt),
+        )
+        self._dry[handoff.id] = dry
+        self._dry_bytes += len(dry.prompt)
+        while self._dry_bytes > _REMEMBERED_DRY_BYTES:
+            self._forget_dry(next(iter(self._dry)))
+
+    def _forget_dry(self, handoff_id: str) -> None:
+        if (dry := self._dry.pop(handoff_id, None)) is not None:
+            self._dry_bytes -= len(dry.prompt)
 
     def _late(self, handoff_id: str) -> None:
         """Drain again when a rank reports after a drain that found nothing; every rank of it does."""
-        handoff = self._dry.get(handoff_id)
-        if handoff is not None and handoff.decoder.incarnation == handoff.decoder_incarnation:
-            self._spawn(self._drain_late(handoff), f"late drain {handoff_id}")
+        dry = self._dry.get(handoff_id)
+        if dry is not None and dry.handoff.decoder.incarnation == dry.handoff.decoder_incarnation:
+            self._spawn(self._drain_late(dry), f"late drain {handoff_id}")
 
-    async def _drain_late(self, handoff: Handoff) -> None:
+    async def _drain_late(self, dry: _Dry) -> None:
+        handoff = dry.handoff
         try:
-            usage = await self._drain_once(handoff)
+            usage = await self._drain_once(handoff, dry.prompt)
         except UpstreamError as error:
             self._metrics.upstream_errors.labels(handoff.decoder.role, error.kind).inc()
             self._write_off_late(handoff)
             return
-        hit, cached = judge_hit(usage, len(handoff.ids))
+        hit, cached = judge_hit(usage, dry.tokens)
         if hit is not Hit.MISS:
-            self._dry.pop(handoff.id, None)
+            self._forget_dry(handoff.id)
+            self._leaks.received(handoff)
             self._metrics.drains.labels("late").inc()
             log.warning(
                 "late transfer drained",
@@ -328,7 +366,7 @@ class Custodian:
             )
 
     def _write_off_late(self, handoff: Handoff) -> None:
-        self._dry.pop(handoff.id, None)
+        self._forget_dry(handoff.id)
         self._books.suspect(handoff.decoder.key, handoff.decoder_incarnation, handoff.chunks)
         self._metrics.drains.labels("failed").inc()
         log.error("late transfer could not be drained", extra={"fields": _names(handoff)})

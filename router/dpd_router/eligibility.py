@@ -53,6 +53,7 @@ class Reason(enum.StrEnum):
     NO_PREFILLER = "no_prefiller"
     NO_BUFFER_ROOM = "no_buffer_room"
     PAIR_BROKEN = "pair_broken"
+    BUFFER_LEAKED = "buffer_leaked"
     TOKENIZE_REJECTED = "tokenize_rejected"
     TOKENIZE_FAILED = "tokenize_failed"
     SHUTTING_DOWN = "shutting_down"

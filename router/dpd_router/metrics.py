@@ -89,11 +89,11 @@ class Metrics:
         )
         self.hits = Counter(
             "dpd_router_handoff_hits",
-            "Hand-offs by what the decoder reports of cached tokens (full, partial, miss, unreported)",
+            "Hand-offs by what the decoder reports of cached tokens (full, partial, miss, unreported, unchecked)",
             ["result"],
             registry=registry,
         )
-        for result in ("full", "partial", "miss", "unreported"):
+        for result in ("full", "partial", "miss", "unreported", "unchecked"):
             self.hits.labels(result)  # a rate needs the zero before the first miss
         self.inflight_chunks = Gauge(
             "dpd_router_inflight_chunks",
@@ -104,6 +104,12 @@ class Metrics:
         self.suspected_chunks = Gauge(
             "dpd_router_suspected_chunks",
             "Chunks per rank that are probably leaked in a decoder's buffer until it restarts",
+            ["decoder"],
+            registry=registry,
+        )
+        self.buffer_leaked = Gauge(
+            "dpd_router_buffer_leaked",
+            "1 for a decoder whose buffer takes nothing although it should be nearly empty: restart it",
             ["decoder"],
             registry=registry,
         )
@@ -205,6 +211,7 @@ class Metrics:
             (self.worker_epoch, (worker,)),
             (self.inflight_chunks, (worker,)),
             (self.suspected_chunks, (worker,)),
+            (self.buffer_leaked, (worker,)),
             (self.capacity_chunks, (worker,)),
         ):
             _remove(gauge, labels)

@@ -16,6 +16,7 @@ from dpd_router.custodian import Custodian
 from dpd_router.decision import Decider
 from dpd_router.discovery import make_discovery
 from dpd_router.health import HealthMonitor
+from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications, NotificationSocket
 from dpd_router.pairs import Pairs
@@ -63,10 +64,12 @@ class Router:
         self.pool = Pool(settings.health, self.metrics, affinity=routing.affinity)
         self.pairs = Pairs(settings.health, self.metrics)
         self.books = Books(self.metrics)
+        self.leaks = Leaks(self.books, self.metrics)
         self.notifications = Notifications(self.metrics)
         self.health = HealthMonitor(self.pool, self.upstream, settings.health, self.supervisor)
         self.custodian = Custodian(
             books=self.books,
+            leaks=self.leaks,
             notifications=self.notifications,
             upstream=self.upstream,
             pool=self.pool,
@@ -124,6 +127,7 @@ class Router:
 
         def gone(worker: Worker) -> None:
             self.custodian.decoder_gone(worker)
+            self.leaks.forget(worker.key)
             open_account(worker)
             self.pairs.forget(worker)
 
@@ -148,6 +152,7 @@ class Router:
             settings=self.settings,
             pool=self.pool,
             pairs=self.pairs,
+            leaks=self.leaks,
             books=self.books,
             custodian=self.custodian,
             upstream=self.upstream,

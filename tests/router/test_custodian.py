@@ -12,6 +12,7 @@ from dpd_router.books import Books
 from dpd_router.config import Buffers, HealthPolicy, Timeouts
 from dpd_router.custodian import Custodian, Details, Hit, Usage, judge_hit
 from dpd_router.handoff import Handoff, State
+from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications
 from dpd_router.pairs import Pairs
@@ -34,7 +35,7 @@ class FakeUpstream(Upstream):
         self.bodies.append(body)
         if self.before is not None:
             self.before()
-        answer = self.answers.pop(0) if self.answers else len(body["prompt"]) - 1
+        answer = self.answers.pop(0) if self.answers else len(json.loads(bytes(body["prompt"]))) - 1
         if isinstance(answer, UpstreamError):
             raise answer
         return json.dumps({"usage": {"prompt_tokens_details": {"cached_tokens": answer}}}).encode()
@@ -51,7 +52,7 @@ class Desk:
         self.notifications = Notifications(self.metrics)
         self.upstream = FakeUpstream()
         self.custodian = Custodian(
-            books=self.books, notifications=self.notifications, upstream=self.upstream, pool=self.pool, pairs=self.pairs,
+            books=self.books, leaks=Leaks(self.books, self.metrics), notifications=self.notifications, upstream=self.upstream, pool=self.pool, pairs=self.pairs,
             metrics=self.metrics, buffers=Buffers(decoder_buffer_chunks=8),
             timeouts=Timeouts(drain_grace_seconds=0.01, **timeouts),
         )  # fmt: skip
@@ -128,7 +129,8 @@ async def test_prefill_of_unknown_fate_is_drained(error: UpstreamError) -> None:
     desk.custodian.leave(handoff, desk.custodian.start(handoff, done(error)))
     await desk.settled(State.DRAINED, handoff)
     (body,) = desk.upstream.bodies
-    assert (body["max_tokens"], body["prompt"], body["cache_salt"]) == (1, [*range(1000), 999], handoff.salt)
+    assert json.loads(bytes(body["prompt"])) == [*range(1000), 999]
+    assert (body["max_tokens"], body["cache_salt"]) == (1, handoff.salt)
     assert body["kv_transfer_params"] == handoff.tag
     assert "model" not in body
     assert desk.books.capacity(desk.decoder.key) == 8
@@ -283,8 +285,11 @@ async def test_late_notification_of_a_decoder_that_restarted_drains_nothing() ->
 
 
 async def test_memory_of_empty_drains_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpd_router.custodian._REMEMBERED_DRY", 1)
+    # two prompts of 1,000 ids of at most three digits
+    monkeypatch.setattr("dpd_router.custodian._REMEMBERED_DRY_BYTES", 9_000)
     desk = Desk()
-    first, second = await _dry(desk), await _dry(desk)
-    assert list(desk.custodian._dry) == [second.id]
-    assert first.id != second.id
+    handoffs = [await _dry(desk) for _ in range(5)]
+    kept = desk.custodian._dry
+    assert list(kept) == [handoff.id for handoff in handoffs[-2:]]
+    assert sum(len(dry.prompt) for dry in kept.values()) == desk.custodian._dry_bytes <= 9_000
+    assert [dry.handoff.ids for dry in kept.values()] == [(), ()]

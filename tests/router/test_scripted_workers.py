@@ -292,7 +292,7 @@ async def test_stream_that_breaks_after_its_end_was_shown_is_complete(start: Sta
     answer = await send(rig)
     assert (answer.text, answer.finish) == ("one two", ("stop", None))
     await rig.settled()
-    assert rig.metric("dpd_router_handoff_hits_total", result="unreported") == 1
+    assert rig.metric("dpd_router_handoff_hits_total", result="unchecked") == 1
 
 
 async def test_worker_that_reports_no_cached_tokens_is_counted_as_unreported(start: Start) -> None:
@@ -324,6 +324,28 @@ async def test_stop_string_over_the_joint_ends_the_decoder_s_stream(start: Start
     assert (answer.text, answer.finish) == ("on", ("stop", "e two"))
     assert "stop" not in workers.decodes[0]
     await rig.settled()
+    # the decoder would soon have ended by itself: its report is waited for
+    assert rig.metric("dpd_router_handoff_hits_total", result="full") == 1
+
+
+@pytest.mark.parametrize(
+    ("rest", "max_tokens"),
+    [
+        pytest.param([], 1000, id="far from its end"),
+        pytest.param(["no json"], 10, id="garbage"),
+        pytest.param([{"error": {"message": "x"}}], 10, id="error event"),
+    ],
+)
+async def test_answer_that_a_stop_string_ends_without_a_report_is_counted_as_unchecked(
+    start: Start, rest: list[Any], max_tokens: int
+) -> None:
+    workers, rig = await start()
+    workers.script = [events(text(" t"), text("wo and"), *rest, {"choices": [], "usage": USAGE})]
+    answer = await rig.complete(IDS, max_tokens=max_tokens, stop=["e two"])
+    assert (answer.text, answer.finish) == ("on", ("stop", "e two"))
+    await rig.settled()
+    assert rig.metric("dpd_router_handoff_hits_total", result="unchecked") == 1
+    assert rig.metric("dpd_router_handoff_hits_total") == 1
 
 
 async def test_missing_notification_is_drained_after_the_grace(start: Start) -> None:

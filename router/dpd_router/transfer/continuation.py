@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from aiohttp import web
 
@@ -27,6 +28,10 @@ from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
 
 log = logging.getLogger(__name__)
 
+# a stop string that the decoder does not know of ends the answer before it reports its cached tokens; so many
+# tokens are worth the report, half a second of one sequence
+_WORTH_THE_REPORT_TOKENS: Final = 64
+
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Joint:
@@ -45,11 +50,20 @@ class _Joint:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Progress:
-    """What a client has been sent so far."""
+    """What a client has been sent so far.
 
+    Attributes:
+        max_tokens: output tokens at most.
+        stopped: a stop string has ended the answer, which the decoder goes on with.
+        checked: the decoder's report of cached tokens was judged.
+    """
+
+    max_tokens: int
     tokens: int = 1
     finish: Finish | None = None
     usage: Usage | None = None
+    stopped: bool = False
+    checked: bool = False
 
 
 class ContinueTransfer(Transfer):
@@ -113,7 +127,8 @@ class ContinueTransfer(Transfer):
                 raise FallbackError(reason) from error
             response = await self._resume(answer, generation, decision, handoff=shipment.handoff, joint=joint)
             return Served(response=response, fallback=reason)
-        return Served(response=await self._relay(answer, decoding, joint, shipment.handoff))
+        progress = _Progress(max_tokens=decision.max_tokens)
+        return Served(response=await self._relay(answer, decoding, joint, progress, shipment.handoff))
 
     # the joint
 
@@ -242,13 +257,18 @@ class ContinueTransfer(Transfer):
                 self._metrics.retries.labels(decoder.role).inc()
                 decoder = self._pool.decoder(exclude=tried)
             else:
-                return await self._relay(answer, decoding, joint, None)
+                progress = _Progress(max_tokens=decision.max_tokens)
+                return await self._relay(answer, decoding, joint, progress, None)
         return await answer.fail(error_body(503, "no_decoder", "the answer cannot be continued"))
 
     async def _relay(
-        self, answer: Answer, decoding: Decoding, joint: _Joint, handoff: Handoff | None
+        self,
+        answer: Answer,
+        decoding: Decoding,
+        joint: _Joint,
+        progress: _Progress,
+        handoff: Handoff | None,
     ) -> web.StreamResponse:
-        progress = _Progress()
         failure: UpstreamError | None = None
         try:
             try:
@@ -256,18 +276,39 @@ class ContinueTransfer(Transfer):
             except UpstreamError as error:
                 failure = error
                 self._decode_failed(decoding.worker, error)
-            if handoff is not None:
+            if handoff is not None and failure is None and not progress.stopped:
                 self._custodian.checked(handoff, progress.usage)
+                progress.checked = True
             if failure is None or progress.finish is not None:
                 return await answer.end(progress.tokens)
         finally:
-            decoding.close()
+            self._part(decoding, progress, handoff)
         if not answer.started:
             raise FallbackError(Reason.DECODE_FAILED) from failure
         event = failure.event if isinstance(failure, ErrorEventError) else None
         return await answer.fail(
             event or error_body(502, "decoder_lost", "the decoder ended before its answer did")
         )
+
+    def _part(self, decoding: Decoding, progress: _Progress, handoff: Handoff | None) -> None:
+        """End a decoder's stream; every hand-off is checked or counted as one that was not."""
+        if handoff is not None and not progress.checked:
+            if progress.stopped and progress.max_tokens - progress.tokens <= _WORTH_THE_REPORT_TOKENS:
+                self._custodian.check_later(handoff, self._check_rest(decoding, handoff))
+                return
+            self._custodian.unchecked()
+        decoding.close()
+
+    async def _check_rest(self, decoding: Decoding, handoff: Handoff) -> None:
+        try:
+            async with asyncio.timeout(self._timeouts.drain_timeout_seconds):
+                usage = await decoding.rest()
+        except (UpstreamError, TimeoutError):
+            self._custodian.unchecked()
+        else:
+            self._custodian.checked(handoff, usage)
+        finally:
+            decoding.close()
 
     async def _show(self, answer: Answer, decoding: Decoding, joint: _Joint, progress: _Progress) -> None:
         """Send the decoder's chunks on until its stream ends or a stop string is complete."""
@@ -280,11 +321,12 @@ class ContinueTransfer(Transfer):
                 continue
             # without counts in the chunks a chunk is a token, until the final usage corrects it
             progress.tokens = progress.tokens + 1 if generated is None else 1 + generated
-            if await self._show_choice(answer, chunk.choices[0], joint, progress):
+            await self._show_choice(answer, chunk.choices[0], joint, progress)
+            if progress.stopped:
                 return
 
-    async def _show_choice(self, answer: Answer, choice: Choice, joint: _Joint, progress: _Progress) -> bool:
-        """Send one chunk's text; return whether a stop string has ended the answer."""
+    async def _show_choice(self, answer: Answer, choice: Choice, joint: _Joint, progress: _Progress) -> None:
+        """Send one chunk's text, up to a stop string."""
         text = choice.text
         if joint.prompt_text and text:
             text = text.removeprefix(joint.prompt_text)
@@ -292,16 +334,14 @@ class ContinueTransfer(Transfer):
         finish = None
         if choice.finish_reason is not None:
             finish = Finish(reason=choice.finish_reason, stop_reason=choice.stop_reason)
-        stopped = False
         if joint.matcher is not None:
             piece = joint.matcher.push(text, progress.tokens, finished=finish is not None)
             text = piece.text
             if piece.stop is not None:
                 finish = Finish(reason="stop", stop_reason=piece.stop)
-                stopped = True
+                progress.stopped = choice.finish_reason is None
         await answer.text(text, progress.tokens, finish)
         progress.finish = finish
-        return stopped
 
 
 def _stops(stop: object) -> list[str]:

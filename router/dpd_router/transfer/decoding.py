@@ -63,6 +63,18 @@ class Decoding:
         async for chunk in self.events:
             yield chunk
 
+    async def rest(self) -> Usage | None:
+        """Read on to the end for the usage, when nobody wants the text any more.
+
+        Raises:
+            UpstreamError: the stream broke, or the worker reports an error in it.
+        """
+        usage = None
+        async for chunk in self.events:
+            if not chunk.choices:
+                usage = chunk.usage
+        return usage
+
     def close(self) -> None:
         """End the stream; a worker that still generates stops."""
         self.response.close()

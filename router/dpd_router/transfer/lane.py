@@ -17,6 +17,7 @@ from dpd_router.eligibility import Reason
 from dpd_router.generation import Generation, Json
 from dpd_router.handoff import Handoff, receiver_ports
 from dpd_router.health import HealthMonitor
+from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.pairs import Pairs
 from dpd_router.pool import Pool, Worker
@@ -80,6 +81,7 @@ class Lane:
         settings: Settings,
         pool: Pool,
         pairs: Pairs,
+        leaks: Leaks,
         books: Books,
         custodian: Custodian,
         upstream: Upstream,
@@ -90,6 +92,7 @@ class Lane:
         self._timeouts = settings.timeouts
         self._pool = pool
         self._pairs = pairs
+        self._leaks = leaks
         self._books = books
         self._custodian = custodian
         self._upstream = upstream
@@ -164,7 +167,8 @@ class Lane:
                 continue
             usable = [worker for worker in prefillers if self._pairs.usable(worker, decoder)]
             if not usable:
-                reason = Reason.PAIR_BROKEN
+                leaking = self._leaks.leaking(decoder.key)
+                reason = Reason.BUFFER_LEAKED if leaking else Reason.PAIR_BROKEN
                 continue
             prefiller = min(usable, key=lambda worker: (worker.tokens, worker.requests))
             handoff = self._custodian.reserve(

@@ -25,6 +25,9 @@ class FaultKind(StrEnum):
         "buffer-full"  # chunks of every rank are taken away while the fault is there (-1: all free ones)
     )
     KV_MISS = "kv-miss"  # a lookup in the PD buffer finds nothing
+    RETRIEVAL_SKIPPED = (
+        "retrieval-skipped"  # a hit is reported and never loaded: the KV cache is wrong, no chunk is freed
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
