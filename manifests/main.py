@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hyperpod_dpd.rules.check import DeploymentRefusedError, refuse_unless_valid
 from hyperpod_dpd.serving.profile import Profile, expressible
-from hyperpod_dpd.serving.render import write_profiles
+from hyperpod_dpd.serving.render import write_platform, write_profiles
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         names.add(deployment.name)
         for profile, changed in write_profiles(deployment, RENDERED).items():
             sys.stdout.write(f"{deployment.name}/{profile.value}: {len(changed)} files changed\n")
+        changed = write_platform(deployment, RENDERED)
+        sys.stdout.write(f"{deployment.name}/platform: {len(changed)} files changed\n")
         _say_about_other_backend(deployment)
     if not arguments:
         _remove_leftovers(names)

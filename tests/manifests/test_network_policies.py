@@ -18,6 +18,8 @@ class End:
     namespace: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
     address: str | None = None
+    namespace_labels: dict[str, str] = field(default_factory=dict)
+    """Labels of the namespace besides its name."""
 
 
 def allowed(
@@ -70,7 +72,8 @@ def is_peer(entry: Manifest, peer: End, own_namespace: str) -> bool:
     if peer.namespace is None:
         return False
     if "namespaceSelector" in entry:
-        if not selects(entry["namespaceSelector"], {"kubernetes.io/metadata.name": peer.namespace}):
+        labels = {"kubernetes.io/metadata.name": peer.namespace, **peer.namespace_labels}
+        if not selects(entry["namespaceSelector"], labels):
             return False
     elif peer.namespace != own_namespace:
         return False
@@ -85,7 +88,6 @@ def end(objects: tuple[Manifest, ...], component: str) -> End:
     raise AssertionError(f"no pod of `{component}`")
 
 
-SCRAPER = End(namespace="hyperpod-dpd-observability")
 DNS = End(namespace="kube-system", labels={"k8s-app": "kube-dns"})
 STRANGER = End(namespace="default", labels={"app": "anything"})
 INTERNET = End(address="93.184.216.34")
@@ -129,15 +131,17 @@ def test_nothing_else_is_open_between_pods(name: str) -> None:
 @pytest.mark.parametrize(("name", "profile"), CASES)
 def test_every_pod_resolves_names_and_only_the_scraper_reads_metrics(name: str, profile: Profile) -> None:
     objects = rendering(name, profile).objects
-    scraped = deployments()[name].platform.scraping != "none"
+    platform = deployments()[name].platform
+    scraped = platform.scraping != "none"
+    scraper = End(namespace=platform.scraping_namespace)
     for component in {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods(objects)}:
         pod = end(objects, component)
         assert allowed(objects, pod, DNS, 53, "UDP")
         assert allowed(objects, pod, DNS, 53)
         assert not allowed(objects, pod, STRANGER, 53, "UDP")
         port = 8081 if component == "router" else 8000
-        assert allowed(objects, SCRAPER, pod, port) is scraped
-        assert not allowed(objects, SCRAPER, pod, 7500)
+        assert allowed(objects, scraper, pod, port) is scraped
+        assert not allowed(objects, scraper, pod, 7500)
 
 
 @pytest.mark.parametrize(

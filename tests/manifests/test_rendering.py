@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hyperpod_dpd.observability.platform import PLATFORM
 from hyperpod_dpd.rules.check import DeploymentRefusedError
 from hyperpod_dpd.serving.profile import Profile, profiles_of
-from hyperpod_dpd.serving.render import KUSTOMIZATION, render, write
+from hyperpod_dpd.serving.render import KUSTOMIZATION, render, render_platform, write
 from hyperpod_dpd.spec.load import load
 from manifests import main as manifests_main
 from tests.support.deployments import ROOT, changed, ready
@@ -31,10 +32,19 @@ def test_the_committed_copy_is_what_is_rendered_now(file: Path, profile: Profile
     assert committed == render(deployment, profile).texts(), "run `make render` and commit the result"
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_the_committed_platform_is_what_is_rendered_now(file: Path) -> None:
+    deployment = load(file).deployment
+    folder = RENDERED / deployment.name / PLATFORM
+    committed = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert committed == render_platform(deployment).texts(), "run `make render` and commit the result"
+
+
 def test_nothing_is_committed_that_no_deployment_asks_for() -> None:
     assert {path.name for path in RENDERED.iterdir()} == {load(file).deployment.name for file in FILES}
     assert {(path.parent.name, path.name) for path in RENDERED.glob("*/*")} == {
-        (load(file).deployment.name, profile.value) for file, profile in COMMITTED
+        *((load(file).deployment.name, profile.value) for file, profile in COMMITTED),
+        *((load(file).deployment.name, PLATFORM) for file in FILES),
     }
 
 

@@ -102,7 +102,7 @@ def test_every_alert_fires_with_its_numbers_and_is_silent_beside_it(
 
 
 def test_nothing_fires_in_an_hour_without_a_fault(tmp_path: Path) -> None:
-    nothing = [
+    nothing: list[dict[str, Any]] = [
         {"expr": 'ALERTS{alertstate="firing"}', "eval_time": time, "exp_samples": []}
         for time in ("5m", "15m", "30m", "1h")
     ]

@@ -15,11 +15,18 @@ PUBLISHED = ROOT.parent / "shared" / "crds"
 Schema = Mapping[str, Any]
 
 
+class _Loader(yaml.CSafeLoader):
+    """Reads a lone `=`, which the Prometheus operator lists as a kind of match, as the text that it is."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: str(node.value))
+
+
 @cache
 def published_schema(group: str, kind: str, version: str) -> Schema | None:
     """Return the schema of `kind` (lower case) in `group` at `version`, or None where no copy is at hand."""
     for path in sorted(PUBLISHED.rglob(f"{group}_*.yaml")):
-        for definition in yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader):
+        for definition in yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Loader):
             if definition["spec"]["names"]["kind"].lower() == kind:
                 (found,) = [each for each in definition["spec"]["versions"] if each["name"] == version]
                 schema: Schema = found["schema"]["openAPIV3Schema"]

@@ -82,6 +82,9 @@ def deployments() -> Mapping[str, Deployment]:
             routing__api_keys_secret="dpd/api-keys",
             routing__client_namespaces=("chat", "batch"),
         ),
+        "prometheus-operator": changed(
+            p5, platform__scraping="prometheus-operator", platform__scraping_namespace="monitoring"
+        ),
         "unscraped": changed(p5, platform__scraping="none"),
         "traced-in-cluster": changed(
             p5, routing__tracing_endpoint="http://otel.tracing.svc.cluster.local:4318"

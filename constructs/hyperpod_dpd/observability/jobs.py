@@ -22,12 +22,6 @@ DCGM_PORT: Final = 9400
 EFA_PORT: Final = 9119
 """Port of the EFA exporter. Not 9100: a node exporter may be there already."""
 
-DEPLOYMENT_LABEL: Final = "deployment"
-"""Label of every series: which deployment the target belongs to."""
-
-ROLE_LABEL: Final = "role"
-"""Label of every series of a worker: `prefill`, `decode` or `colocated`."""
-
 
 @record
 class Job:

@@ -55,6 +55,13 @@ class ForeignPods:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodsOfEveryDeployment:
+    """Pods with a label in all deployments of this project on the cluster."""
+
+    label: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """Addresses outside the cluster, or of no pod."""
 
@@ -62,7 +69,7 @@ class Addresses:
     excluded: tuple[str, ...] = ()
 
 
-Peer = Pods | ForeignPods | Addresses
+Peer = Pods | ForeignPods | PodsOfEveryDeployment | Addresses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +104,68 @@ def flows(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporter:
+    """Pods of a component that serve metrics of their node on a port."""
+
+    component: Component
+    port: int
+
+
+def collector_flows(
+    deployment: Deployment,
+    targets: tuple[tuple[tuple[str, str], int], ...],
+    exporters: tuple[Exporter, ...],
+    exporters_namespace: str,
+) -> Iterator[Flow]:
+    """Yield the flows of the collector: it reads every target of the cluster, finds them, and writes to AWS."""
+    collector = Pods(namespace=deployment.platform.scraping_namespace, component=Component.COLLECTOR)
+    for label, port in targets:
+        yield Flow(
+            name="metrics",
+            source=collector,
+            destination=PodsOfEveryDeployment(label=label),
+            ports=(Ports.one(port),),
+        )
+    for exporter in exporters:
+        yield Flow(
+            name="metrics",
+            source=collector,
+            destination=Pods(namespace=exporters_namespace, component=exporter.component),
+            ports=(Ports.one(exporter.port),),
+        )
+    yield Flow(name="dns", source=collector, destination=_DNS, ports=(Ports.one(53, "UDP"), Ports.one(53)))
+    yield Flow(
+        name="pod-identity",
+        source=collector,
+        destination=Addresses(cidrs=(POD_IDENTITY_ADDRESS,)),
+        ports=(Ports.one(80),),
+    )
+    # the workspace has public addresses, or those of an interface endpoint in the VPC: a policy cannot name either
+    yield Flow(
+        name="api-server and workspace",
+        source=collector,
+        destination=Addresses(cidrs=(ANYWHERE,)),
+        ports=(Ports.one(443),),
+    )
+
+
+def exporter_flows(
+    deployment: Deployment, exporters: tuple[Exporter, ...], exporters_namespace: str
+) -> Iterator[Flow]:
+    """Yield the flows of the exporters: whoever scrapes reads them, and they call nobody."""
+    for exporter in exporters:
+        yield Flow(
+            name="metrics",
+            source=_scraper(deployment),
+            destination=Pods(namespace=exporters_namespace, component=exporter.component),
+            ports=(Ports.one(exporter.port),),
+        )
+
+
+_DNS: Final = ForeignPods(namespace="kube-system", labels=(("k8s-app", "kube-dns"),))
+
+
 def _router_pods(deployment: Deployment) -> Pods:
     return Pods(namespace=names.system_namespace(deployment), component=Component.ROUTER)
 
@@ -106,12 +175,11 @@ def _worker_pods(deployment: Deployment, component: Component | None = None) -> 
 
 
 def _common(deployment: Deployment) -> Iterator[Flow]:
-    dns = ForeignPods(namespace="kube-system", labels=(("k8s-app", "kube-dns"),))
     for namespace in (names.system_namespace(deployment), names.workers_namespace(deployment)):
         yield Flow(
             name="dns",
             source=Pods(namespace=namespace),
-            destination=dns,
+            destination=_DNS,
             ports=(Ports.one(53, "UDP"), Ports.one(53)),
         )
 

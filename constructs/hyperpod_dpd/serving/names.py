@@ -131,5 +131,10 @@ _SOFTWARE: Final = {
 }
 
 
+def platform_labels() -> dict[str, str]:
+    """Labels of an object that exists once per cluster and belongs to no component."""
+    return {INSTANCE_LABEL: PLATFORM_INSTANCE, PART_OF_LABEL: PART_OF, MANAGED_BY_LABEL: PART_OF}
+
+
 def _instance(deployment: Deployment, component: Component | None) -> str:
     return PLATFORM_INSTANCE if component in PLATFORM_COMPONENTS else deployment.name

@@ -1,12 +1,20 @@
 """Default deny, and exactly the flows that a deployment needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from constructs import Construct
 
 from hyperpod_dpd.serving import names
-from hyperpod_dpd.serving.flows import Addresses, Flow, ForeignPods, Peer, Pods, Ports
+from hyperpod_dpd.serving.flows import (
+    Addresses,
+    Flow,
+    ForeignPods,
+    Peer,
+    Pods,
+    PodsOfEveryDeployment,
+    Ports,
+)
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.objects import api_object
 from hyperpod_dpd.spec import Deployment
@@ -16,12 +24,30 @@ class NetworkPolicies(Construct):
     """One policy that denies everything per namespace, and one per component that opens its flows."""
 
     def __init__(
-        self, scope: Construct, identifier: str, *, deployment: Deployment, flows: Iterable[Flow]
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        deployment: Deployment,
+        flows: Iterable[Flow],
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
+        """Create the policies.
+
+        Args:
+            scope: chart that takes the objects.
+            identifier: id of this construct in `scope`.
+            deployment: the deployment.
+            flows: what is opened.
+            namespaces: namespaces to close, with the labels of what is in them but belongs to no component; by default
+                those of the deployment.
+        """
         super().__init__(scope, identifier)
         self._deployment = deployment
+        own = (names.system_namespace(deployment), names.workers_namespace(deployment))
+        self._labels = namespaces or dict.fromkeys(own, names.labels(deployment))
         wanted = tuple(flows)
-        for namespace in (names.system_namespace(deployment), names.workers_namespace(deployment)):
+        for namespace in self._labels:
             self._add(
                 Pods(namespace=namespace),
                 "default-deny",
@@ -64,7 +90,9 @@ class NetworkPolicies(Construct):
             kind="NetworkPolicy",
             name=name,
             namespace=subject.namespace,
-            labels=names.labels(self._deployment, component),
+            labels=names.labels(self._deployment, component)
+            if component
+            else self._labels[subject.namespace],
             spec={"podSelector": _pod_selector(subject, self._deployment), **rules},
         )
 
@@ -85,6 +113,14 @@ def _peers(peer: Peer, subject: Pods, deployment: Deployment) -> list[dict[str, 
             if peer.labels:
                 entry["podSelector"] = {"matchLabels": dict(peer.labels)}
             return [entry]
+        case PodsOfEveryDeployment():
+            project = {names.PART_OF_LABEL: names.PART_OF}
+            return [
+                {
+                    "namespaceSelector": {"matchLabels": project},
+                    "podSelector": {"matchLabels": dict((peer.label,))},
+                }
+            ]
         case Addresses():
             return [_ip_block(cidr, peer.excluded) for cidr in peer.cidrs]
 

@@ -8,7 +8,11 @@ from cdk8s import App, Chart
 
 from hyperpod_dpd.derive import RoleFacts, ServingFacts, resolve
 from hyperpod_dpd.derive.backend import on_backend
+from hyperpod_dpd.observability.jobs import SERVING_JOBS
+from hyperpod_dpd.observability.monitors import AlertRules, Monitors
+from hyperpod_dpd.observability.rules import rule_groups
 from hyperpod_dpd.rules.check import Report, check
+from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.admission import WorkerAdmission
 from hyperpod_dpd.serving.autoscaling import MetricsAuthentication, WorkerScaling
 from hyperpod_dpd.serving.engine import EngineConfiguration, Variant, engine_configuration
@@ -197,6 +201,20 @@ class ProfileCharts:
         if isinstance(source, FsxSource):
             ModelVolume(self._chart("model"), "model", deployment=deployment, source=source)
         WorkerServiceAccount(self._chart("workers"), "account", deployment=deployment)
+        if deployment.platform.scraping == "prometheus-operator":
+            self._monitoring(tuple(engines))
+
+    def _monitoring(self, workers: tuple[Component, ...]) -> None:
+        """Say how to scrape and when to alert, where a Prometheus operator is there to read it."""
+        chart, deployment = self._chart("monitoring"), self._deployment
+        places = {
+            Component.ROUTER: names.system_namespace(deployment),
+            **dict.fromkeys(workers, names.workers_namespace(deployment)),
+        }
+        jobs = tuple((job, places[job.component]) for job in SERVING_JOBS if job.component in places)
+        Monitors(chart, "monitors", deployment=deployment, jobs=jobs)
+        groups = rule_groups(deployment, disaggregates=Component.COLOCATED not in workers)
+        AlertRules(chart, "rules", deployment=deployment, groups=groups)
 
     def _service(self, chart: Chart, component: Component, engine: EngineConfiguration) -> None:
         WorkerService(

@@ -3,11 +3,12 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 from cdk8s import App
 
+from hyperpod_dpd.observability.platform import PLATFORM, PlatformCharts
 from hyperpod_dpd.rules.check import DeploymentRefusedError
 from hyperpod_dpd.serving.bindings import placeholders
 from hyperpod_dpd.serving.profile import Profile, ProfileCharts, expressible, profiles_of
@@ -30,10 +31,10 @@ class RenderedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """Everything that a profile puts on the cluster."""
+    """Everything that a profile, or the platform once for all deployments, puts on the cluster."""
 
     deployment: Deployment
-    profile: Profile
+    profile: Profile | Literal["platform"]
     files: tuple[RenderedFile, ...]
 
     @property
@@ -56,7 +57,7 @@ class Rendering:
 
     def _header(self, file: RenderedFile | None) -> str:
         lines = [
-            f"# Rendered from deployment `{self.deployment.name}`, profile `{self.profile.value}`, by `make render`.",
+            f"# Rendered from deployment `{self.deployment.name}`, profile `{self.profile}`, by `make render`.",
             "# Do not edit: change the deployment and render again.",
         ]
         bound = sorted(set(placeholders(list(file.objects)))) if file else []
@@ -82,11 +83,18 @@ def render(deployment: Deployment, profile: Profile) -> Rendering:
             raise DeploymentRefusedError(report)
     app = App()
     ProfileCharts(app, deployment=deployment, profile=profile)
-    return Rendering(
-        deployment=deployment,
-        profile=profile,
-        files=tuple(RenderedFile(name=chart.node.id, objects=tuple(chart.to_json())) for chart in app.charts),
-    )
+    return Rendering(deployment=deployment, profile=profile, files=_files(app))
+
+
+def render_platform(deployment: Deployment) -> Rendering:
+    """Return what the cluster of `deployment` needs once: collector, exporters and dashboards, as far as asked for."""
+    app = App()
+    PlatformCharts(app, deployment=deployment)
+    return Rendering(deployment=deployment, profile=PLATFORM, files=_files(app))
+
+
+def _files(app: App) -> tuple[RenderedFile, ...]:
+    return tuple(RenderedFile(name=chart.node.id, objects=tuple(chart.to_json())) for chart in app.charts)
 
 
 def write(rendering: Rendering, directory: Path) -> tuple[Path, ...]:
@@ -122,6 +130,18 @@ def write_profiles(deployment: Deployment, directory: Path) -> dict[Profile, tup
         profile: write(render(deployment, profile), directory / deployment.name / profile.value)
         for profile in profiles
     }
+
+
+def write_platform(deployment: Deployment, directory: Path) -> tuple[Path, ...]:
+    """Write the platform of `deployment` beside its profiles, and return what changed.
+
+    A platform section that asks for nothing has no folder.
+    """
+    rendering, folder = render_platform(deployment), directory / deployment.name / PLATFORM
+    if not rendering.files:
+        shutil.rmtree(folder, ignore_errors=True)
+        return ()
+    return write(rendering, folder)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -82,7 +82,8 @@ def pressure_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -
     waiting = scope.series("dpd:requests_waiting:sum", role("prefill"))
     yield Alert(
         name="DpdPrefillQueueGrowing",
-        expression=f"{waiting} > {batch} and {waiting} >= {waiting} offset 5m",
+        # the router bounds what is in flight, so a queue that cannot grow further is as long as before, more or less
+        expression=f"{waiting} > {batch} and {waiting} >= 0.8 * {waiting} offset 5m",
         pending="5m",
         severity=Severity.WARNING,
         summary=f"{{{{ $value }}}} prompts wait for prefillers that take {batch} at a time, and it does not get less",
