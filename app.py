@@ -3,6 +3,7 @@
 Run by the CDK CLI; `--context deployment=FILE` chooses the file.
 """
 
+import re
 import sys
 
 import aws_cdk as cdk
@@ -41,5 +42,19 @@ def main() -> Exit:
     return Exit.OK
 
 
+def run() -> Exit:
+    """Run `main`, and say in one line what the file system refuses."""
+    try:
+        return main()
+    except (OSError, RuntimeError) as error:
+        # jsii hands on what Node reports, such as `ENOSPC: no space left on device, write`
+        if not isinstance(error, OSError) and not re.match("E[A-Z0-9]+: ", str(error)):
+            raise
+        print(
+            f"error: cannot write the templates: {error}. help: look after the output folder", file=sys.stderr
+        )
+        return Exit.FINDINGS
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hyperpod_dpd.rules.check import DeploymentRefusedError, refuse_unless_valid
+from hyperpod_dpd.cli.check import locate
+from hyperpod_dpd.cli.exits import Exit
+from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.serving.profile import Profile, expressible
 from hyperpod_dpd.serving.render import write_platform, write_profiles
 from hyperpod_dpd.spec import Deployment
@@ -24,23 +26,60 @@ RENDERED = ROOT / "manifests" / "rendered"
 def main(arguments: Sequence[str] = ()) -> int:
     """Render the deployments in the files `arguments`, or all of `deployments/`, and return the exit code."""
     files = [Path(argument) for argument in arguments] or sorted((ROOT / "deployments").glob("*.yaml"))
-    names = set()
-    for file in files:
-        try:
-            deployment = load(file).deployment
-            refuse_unless_valid(deployment)
-        except (UnreadableDeploymentError, DeploymentRefusedError) as error:
-            sys.stderr.write(f"{error}\n")
-            return 2 if isinstance(error, UnreadableDeploymentError) else 1
-        names.add(deployment.name)
+    try:
+        deployments = _accepted(files)
+    except UnreadableDeploymentError as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.UNREADABLE
+    except _RefusedError as error:
+        sys.stderr.write(f"{error}\n")
+        return Exit.FINDINGS
+    try:
+        _write(deployments)
+        if not arguments:
+            _remove_leftovers({deployment.name for deployment in deployments})
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: error: cannot be written: {error.strerror}\n")
+        return Exit.FINDINGS
+    return Exit.OK
+
+
+class _RefusedError(ValueError):
+    """A deployment cannot be rendered; the message says why, with file and line."""
+
+
+def _accepted(files: Sequence[Path]) -> list[Deployment]:
+    """Return the deployments in `files`: nothing is written before all of them are accepted.
+
+    Raises:
+        UnreadableDeploymentError: a file is no deployment.
+        _RefusedError: the rules found errors, or two files give one name.
+    """
+    files_by_name: dict[str, Path] = {}
+    deployments = []
+    for path in files:
+        file = load(path)
+        errors = check(file.deployment).errors
+        if errors:
+            raise _RefusedError("\n".join(str(locate(finding, file)) for finding in errors))
+        name = file.deployment.name
+        if name in files_by_name:
+            raise _RefusedError(
+                f"{path}: error: `name: {name}` is the name in {files_by_name[name]}, too, and both would be rendered "
+                "into one folder. help: give the deployment a name of its own"
+            )
+        files_by_name[name] = path
+        deployments.append(file.deployment)
+    return deployments
+
+
+def _write(deployments: Sequence[Deployment]) -> None:
+    for deployment in deployments:
         for profile, changed in write_profiles(deployment, RENDERED).items():
             sys.stdout.write(f"{deployment.name}/{profile.value}: {len(changed)} files changed\n")
         changed = write_platform(deployment, RENDERED)
         sys.stdout.write(f"{deployment.name}/platform: {len(changed)} files changed\n")
         _say_about_other_backend(deployment)
-    if not arguments:
-        _remove_leftovers(names)
-    return 0
 
 
 def _say_about_other_backend(deployment: Deployment) -> None:

@@ -171,3 +171,12 @@ def test_a_cluster_of_somebody_else_leaves_nothing_to_build(tmp_path: Path) -> N
     assert run.result.returncode == 1
     assert "nothing to build: given `cluster.existing.eks_name: theirs`" in run.result.stderr
     assert "Traceback" not in run.result.stderr
+
+
+def test_an_output_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = Run(tmp_path / "file" / "out")
+    assert run.result.returncode == 1
+    (line,) = run.result.stderr.splitlines()
+    assert line.startswith("error: cannot write the templates: ENOTDIR: ")
+    assert " help: " in line

@@ -158,7 +158,27 @@ def test_a_refused_deployment_renders_nothing(
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(text.replace("role: decode", "role: decode\n      zone_id: use1-az4"), encoding="utf-8")
     assert manifests_main.main([str(wrong)]) == 1
-    assert "DPD-NET-003" in capsys.readouterr().err
+    assert f"{wrong}:22: error: DPD-NET-003" in capsys.readouterr().err
     wrong.write_text("version: [")
-    assert manifests_main.main([str(wrong)]) == 2
+    assert manifests_main.main([str(FILES[0]), str(wrong)]) == 2
     assert not (tmp_path / "rendered").exists()
+
+
+def test_two_files_of_one_name_do_not_overwrite_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(manifests_main, "RENDERED", tmp_path / "rendered")
+    copy = tmp_path / "copy.yaml"
+    copy.write_bytes(FILES[0].read_bytes())
+    assert manifests_main.main([str(FILES[0]), str(copy)]) == 1
+    assert f"is the name in {FILES[0]}, too" in capsys.readouterr().err
+    assert not (tmp_path / "rendered").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(manifests_main, "RENDERED", tmp_path / "file")
+    assert manifests_main.main([str(FILES[0])]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'file'}")

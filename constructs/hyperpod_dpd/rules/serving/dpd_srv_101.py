@@ -43,7 +43,7 @@ def port_ranges_do_not_overlap(deployment: Deployment) -> Iterator[Problem]:
             says="init and allocation ports overlap",
             given=f"`init_port_base: {init.start}`, `alloc_port_base: {alloc.start}`",
             computed=f"{init.start}-{init[-1]} and {alloc.start}-{alloc[-1]} ({count})",
-            fix=f"move one base away, for example `alloc_port_base: {init.stop}`, or lower `port_epochs`",
+            fix=f"move one base away, for example `alloc_port_base: {_free_base(init)}`, or lower `port_epochs`",
         )
     for field, ranges in (("init_port_base", init), ("alloc_port_base", alloc)):
         for port, owner in TAKEN_PORTS.items():
@@ -55,3 +55,12 @@ def port_ranges_do_not_overlap(deployment: Deployment) -> Iterator[Problem]:
                     computed=f"{ranges.start}-{ranges[-1]} ({count})",
                     fix="move the base away from it, or lower `port_epochs`",
                 )
+
+
+def _free_base(init: range) -> int:
+    """Return the first base behind `init` whose range holds nobody's port."""
+    base = init.stop
+    for port in sorted(TAKEN_PORTS):
+        if base <= port < base + len(init):
+            base = port + 1
+    return base

@@ -279,7 +279,7 @@ EXAMPLES = (
             Bad(
                 case={"serving.transfer.port_epochs": 13},
                 at="serving.transfer.alloc_port_base",
-                mentions=("7300-7403", "7400-7503", "8 ranks × 13 epochs"),
+                mentions=("7300-7403", "7400-7503", "8 ranks × 13 epochs", "`alloc_port_base: 7501`"),
             ),
             Bad(
                 case={"serving.transfer.port_epochs": 13},
