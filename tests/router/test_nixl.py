@@ -5,9 +5,19 @@ from typing import Any
 
 import pytest
 
-from dpd_router.eligibility import Reason
+from dpd_router.config import Timeouts, load
+from dpd_router.decision import Disaggregate
+from dpd_router.eligibility import Limits, Reason
 from dpd_router.generation import Generation, Kind
-from dpd_router.transfer.nixl import prefill_body
+from dpd_router.health import HealthMonitor
+from dpd_router.metrics import Metrics
+from dpd_router.passthrough import Passthrough
+from dpd_router.pool import Pool, Role
+from dpd_router.relay import RelayPool
+from dpd_router.tasks import Supervisor
+from dpd_router.transfer.base import FallbackError, NotTakenError
+from dpd_router.transfer.nixl import NixlTransfer, prefill_body
+from dpd_router.upstream import Upstream, UpstreamError
 from dpd_simulator import EngineConfig, Fault, FaultKind, NixlConfig
 from tests.router.support import Rig, prompt, running, until
 
@@ -98,6 +108,65 @@ async def test_answer_without_parameters_falls_back() -> None:
         await both(rig, "/v1/completions", {"model": "m", "prompt": IDS, "temperature": 0})
         assert rig.metric("dpd_router_handoff_failures_total", reason=Reason.REMOTE_BLOCKS_MISSING) == 1
         assert rig.decisions("fallback", Reason.REMOTE_BLOCKS_MISSING) == 1
+
+
+class Scripted(Upstream):
+    """Answers every prefill with one thing."""
+
+    def __init__(self, answer: bytes | UpstreamError) -> None:
+        super().__init__(Timeouts())
+        self.answer = answer
+
+    async def post(self, *arguments: Any, **options: Any) -> bytes:
+        if isinstance(self.answer, UpstreamError):
+            raise self.answer
+        return self.answer
+
+
+async def _alone(answer: bytes | UpstreamError, *, prefillers: int = 1) -> tuple[Exception, Metrics]:
+    """Serve a request without any decoder; return how it ends."""
+    settings = load(["--decoders", "http://d:1", "--prefillers", "http://p:1", *FLAGS], {})
+    metrics = Metrics()
+    pool = Pool(settings.health, metrics)
+    upstream = Scripted(answer)
+    health = HealthMonitor(pool, upstream, settings.health, Supervisor())
+    relays = RelayPool(1.0)
+    transfer = NixlTransfer(
+        settings=settings, pool=pool, upstream=upstream, health=health, metrics=metrics,
+        passthrough=Passthrough(settings=settings, pool=pool, relays=relays, health=health, metrics=metrics),
+    )  # fmt: skip
+    pool.on_added.clear()  # nobody checks these workers: they are what the test says
+    for number in range(prefillers):
+        pool.passed(pool.add(Role.PREFILL, f"http://p:{number + 1}"), {"m": 1000}, 0)
+    generation = Generation(kind=Kind.COMPLETION, request_id="r", body={"prompt": IDS}, raw=b"", headers={})
+    decision = Disaggregate(ids=(), tokens=1000, limits=Limits(max_tokens=5, min_tokens=0), max_model_len=0)
+    nobody: Any = None
+    with pytest.raises((NotTakenError, FallbackError)) as ended:
+        await transfer.serve(nobody, generation, decision)
+    return ended.value, metrics
+
+
+@pytest.mark.parametrize(
+    ("answer", "prefillers", "error", "reason"),
+    [
+        (b"", 0, NotTakenError, Reason.NO_PREFILLER),
+        (b"no json", 1, FallbackError, Reason.PREFILL_MALFORMED),
+        (b'{"kv_transfer_params": 3}', 1, FallbackError, Reason.PREFILL_MALFORMED),
+        (UpstreamError("status", 400), 2, FallbackError, Reason.PREFILL_REJECTED),
+        (UpstreamError("unreachable"), 3, FallbackError, Reason.PREFILL_UNREACHABLE),
+        (b'{"kv_transfer_params": {"remote_host": "p"}}', 1, FallbackError, Reason.DECODER_GONE),
+    ],
+)
+async def test_how_a_prefill_can_fail(
+    answer: bytes | UpstreamError, prefillers: int, error: type[Exception], reason: Reason
+) -> None:
+    ended, metrics = await _alone(answer, prefillers=prefillers)
+    assert isinstance(ended, (NotTakenError, FallbackError))
+    assert (type(ended), ended.reason) == (error, reason)
+    malformed = metrics.registry.get_sample_value(
+        "dpd_router_upstream_errors_total", {"role": "prefill", "kind": "malformed"}
+    )
+    assert (malformed or 0) == (reason is Reason.PREFILL_MALFORMED)
 
 
 def test_prefill_asks_for_one_token_under_both_names() -> None:

@@ -105,15 +105,12 @@ class NixlTransfer(Transfer):
                     self._timeouts.prefill_timeout_seconds,
                     generation.headers,
                 )
+            parameters = _parameters(answer)
         except UpstreamError as error:
             self._failed(prefiller, error)
             raise
         self._metrics.prefill.observe(time.perf_counter() - start)
         self._pool.prefill_answered(prefiller)
-        try:
-            parameters = _decode(answer).kv_transfer_params
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise UpstreamError("malformed") from error
         if not parameters:
             self._metrics.handoff_failures.labels(Reason.REMOTE_BLOCKS_MISSING).inc()
             raise FallbackError(Reason.REMOTE_BLOCKS_MISSING)
@@ -127,6 +124,13 @@ class NixlTransfer(Transfer):
             self._pool.refused(prefiller)
         if not error.rejected:
             self._health.check_now(prefiller)
+
+
+def _parameters(answer: bytes) -> Json | None:
+    try:
+        return _decode(answer).kv_transfer_params
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise UpstreamError("malformed") from error
 
 
 def prefill_body(generation: Generation) -> Json:
