@@ -3,7 +3,7 @@
 from hyperpod_dpd.derive.engine import EffectiveEngine, effective_engine
 from hyperpod_dpd.derive.geometry import UnreadableModelError, geometry_of, read_config
 from hyperpod_dpd.derive.obstacle import Obstacle, UnresolvedError
-from hyperpod_dpd.derive.ports import DecodePorts
+from hyperpod_dpd.derive.ports import DecodePorts, decode_ports
 from hyperpod_dpd.derive.quota import QuotaNeed, quotas_needed
 from hyperpod_dpd.derive.serving import RoleFacts, ServingFacts, resolve, resolve_or_none
 
@@ -16,6 +16,7 @@ __all__ = [
     "ServingFacts",
     "UnreadableModelError",
     "UnresolvedError",
+    "decode_ports",
     "effective_engine",
     "geometry_of",
     "quotas_needed",

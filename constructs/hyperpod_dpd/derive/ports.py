@@ -1,5 +1,6 @@
 """Ports of a decoder's PD sockets: one per tensor-parallel rank, another range for every boot."""
 
+from hyperpod_dpd.spec import Serving
 from hyperpod_dpd.spec.value import record
 
 
@@ -37,3 +38,14 @@ class DecodePorts:
     def _of(self, base: int, epoch: int) -> tuple[int, ...]:
         first = base + self.tensor_parallel * (epoch % self.epochs)
         return tuple(range(first, first + self.tensor_parallel))
+
+
+def decode_ports(serving: Serving) -> DecodePorts:
+    """Return the ports that `serving` gives to a decoder."""
+    transfer = serving.transfer
+    return DecodePorts(
+        init_base=transfer.init_port_base,
+        alloc_base=transfer.alloc_port_base,
+        tensor_parallel=serving.tensor_parallel,
+        epochs=transfer.port_epochs,
+    )

@@ -11,7 +11,7 @@ from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
 from hyperpod_dpd.derive.engine import EffectiveEngine, effective_engine
 from hyperpod_dpd.derive.geometry import UnreadableModelError, geometry_of
 from hyperpod_dpd.derive.obstacle import Obstacle, UnresolvedError
-from hyperpod_dpd.derive.ports import DecodePorts
+from hyperpod_dpd.derive.ports import DecodePorts, decode_ports
 from hyperpod_dpd.physics import (
     GIB,
     MemoryFit,
@@ -162,12 +162,7 @@ class _Resolution:
             ),
             block_size_tokens=transfer.block_size_tokens or VLLM_DEFAULTS.block_size_tokens,
             hash_seed=transfer.hash_seed,
-            decode_ports=DecodePorts(
-                init_base=transfer.init_port_base,
-                alloc_base=transfer.alloc_port_base,
-                tensor_parallel=serving.tensor_parallel,
-                epochs=transfer.port_epochs,
-            ),
+            decode_ports=decode_ports(serving),
             line_rate_bytes_per_second=line_rate_bytes_per_second(prefill.instance, decode.instance),
             prefill=roles.facts(Role.PREFILL, prefill),
             decode=roles.facts(Role.DECODE, decode),

@@ -1,8 +1,8 @@
 """How a rule is declared and found.
 
 One file per rule: rules over a deployment in `rules/<area>/`, rules over a template in `rules/<area>/template/`, rules
-over Kubernetes manifests in `rules/<area>/manifest/`, rows without a check in `rules/<area>/recorded/`. Importing the file registers the rule. The registry is filled on first
-use, so that importing the library costs nothing.
+over Kubernetes manifests in `rules/<area>/manifest/`, rows without a check in `rules/<area>/recorded/`. Importing the
+file registers the rule. The registry is filled on first use, so that importing the library costs nothing.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.spec import Deployment
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DeploymentCheck = Callable[[Deployment], Iterable[Problem]]
 TemplateCheck = Callable[[Mapping[str, Any]], Iterable[Problem]]
 ManifestCheck = Callable[["ManifestSet"], Iterable["Fault"]]
+
+_Check = TypeVar("_Check", DeploymentCheck, TemplateCheck, ManifestCheck)
 
 
 class Subject(StrEnum):
@@ -83,88 +85,47 @@ def _why(check: Callable[..., object]) -> str:
     return " ".join(check.__doc__.split())
 
 
-def deployment_rule(
-    rule_id: str,
-    *,
-    severity: Severity,
-    title: str,
-    sources: tuple[str, ...],
-    facts: tuple[str, ...] = (),
-) -> Callable[[DeploymentCheck], DeploymentCheck]:
-    """Declare the decorated function as the rule `rule_id` over a deployment; its docstring says why."""
+class _Declaration(Generic[_Check]):
+    """Declares a function as a rule; its docstring says why."""
 
-    def declare(check: DeploymentCheck) -> DeploymentCheck:
-        _register(
-            Rule(
-                id=rule_id,
-                severity=severity,
-                title=title,
-                why=_why(check),
-                sources=sources,
-                subject=Subject.DEPLOYMENT,
-                facts=facts,
-                check=check,
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def __call__(
+        self,
+        rule_id: str,
+        *,
+        severity: Severity,
+        title: str,
+        sources: tuple[str, ...],
+        facts: tuple[str, ...] = (),
+    ) -> Callable[[_Check], _Check]:
+        def declare(check: _Check) -> _Check:
+            _register(
+                Rule(
+                    id=rule_id,
+                    severity=severity,
+                    title=title,
+                    why=_why(check),
+                    sources=sources,
+                    subject=self._subject,
+                    facts=facts,
+                    check=check,
+                )
             )
-        )
-        return check
+            return check
 
-    return declare
-
-
-def template_rule(
-    rule_id: str,
-    *,
-    severity: Severity,
-    title: str,
-    sources: tuple[str, ...],
-    facts: tuple[str, ...] = (),
-) -> Callable[[TemplateCheck], TemplateCheck]:
-    """Declare the decorated function as the rule `rule_id` over a CloudFormation template."""
-
-    def declare(check: TemplateCheck) -> TemplateCheck:
-        _register(
-            Rule(
-                id=rule_id,
-                severity=severity,
-                title=title,
-                why=_why(check),
-                sources=sources,
-                subject=Subject.TEMPLATE,
-                facts=facts,
-                check=check,
-            )
-        )
-        return check
-
-    return declare
+        return declare
 
 
-def manifest_rule(
-    rule_id: str,
-    *,
-    severity: Severity,
-    title: str,
-    sources: tuple[str, ...],
-    facts: tuple[str, ...] = (),
-) -> Callable[[ManifestCheck], ManifestCheck]:
-    """Declare the decorated function as the rule `rule_id` over a set of Kubernetes manifests."""
+deployment_rule = _Declaration[DeploymentCheck](Subject.DEPLOYMENT)
+"""Declare the decorated function as a rule over a deployment."""
 
-    def declare(check: ManifestCheck) -> ManifestCheck:
-        _register(
-            Rule(
-                id=rule_id,
-                severity=severity,
-                title=title,
-                why=_why(check),
-                sources=sources,
-                subject=Subject.MANIFEST,
-                facts=facts,
-                check=check,
-            )
-        )
-        return check
+template_rule = _Declaration[TemplateCheck](Subject.TEMPLATE)
+"""Declare the decorated function as a rule over a CloudFormation template."""
 
-    return declare
+manifest_rule = _Declaration[ManifestCheck](Subject.MANIFEST)
+"""Declare the decorated function as a rule over a set of Kubernetes manifests."""
 
 
 def recorded_rule(

@@ -37,24 +37,8 @@ class AccessLogs(Construct):
     ) -> None:
         """Create it; `removal_policy` says whether it outlives the stack."""
         super().__init__(scope, construct_id)
-        self.bucket = s3.Bucket(
-            self,
-            "Bucket",
-            # S3's log delivery writes with its service principal, and only with S3's own keys
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            versioned=True,
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    expiration=cdk.Duration.days(_ACCESS_LOG_DAYS),
-                    noncurrent_version_expiration=cdk.Duration.days(_NONCURRENT_DAYS),
-                )
-            ],
-            removal_policy=removal_policy,
-            auto_delete_objects=removal_policy is cdk.RemovalPolicy.DESTROY,
+        self.bucket = _bucket(
+            self, removal_policy=removal_policy, expiration=cdk.Duration.days(_ACCESS_LOG_DAYS)
         )
 
     def receive_from(self, bucket: s3.Bucket, prefix: str) -> None:
@@ -106,23 +90,41 @@ class PrivateBucket(Construct):
             removal_policy: whether it outlives the stack; DESTROY also empties it.
         """
         super().__init__(scope, construct_id)
-        self.bucket = s3.Bucket(
+        self.bucket = _bucket(
             self,
-            "Bucket",
-            bucket_name=name,
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            versioned=True,
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    noncurrent_version_expiration=cdk.Duration.days(_NONCURRENT_DAYS),
-                    abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
-                )
-            ],
+            name=name,
             removal_policy=removal_policy,
-            auto_delete_objects=removal_policy is cdk.RemovalPolicy.DESTROY,
+            abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
         )
         access_logs.receive_from(self.bucket, f"{construct_id.lower()}/")
+
+
+def _bucket(
+    scope: Construct,
+    *,
+    removal_policy: cdk.RemovalPolicy,
+    name: str | None = None,
+    expiration: cdk.Duration | None = None,
+    abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
+) -> s3.Bucket:
+    return s3.Bucket(
+        scope,
+        "Bucket",
+        bucket_name=name,
+        # S3's log delivery writes with its service principal, and only with S3's own keys
+        encryption=s3.BucketEncryption.S3_MANAGED,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        enforce_ssl=True,
+        minimum_tls_version=1.2,
+        versioned=True,
+        lifecycle_rules=[
+            s3.LifecycleRule(
+                expiration=expiration,
+                noncurrent_version_expiration=cdk.Duration.days(_NONCURRENT_DAYS),
+                abort_incomplete_multipart_upload_after=abort_incomplete_multipart_upload_after,
+            )
+        ],
+        removal_policy=removal_policy,
+        auto_delete_objects=removal_policy is cdk.RemovalPolicy.DESTROY,
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from hyperpod_dpd.derive import DecodePorts
+from hyperpod_dpd.derive import decode_ports
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.rules.serving.subjects import hands_over_through_lmcache
@@ -29,12 +29,7 @@ def port_ranges_do_not_overlap(deployment: Deployment) -> Iterator[Problem]:
     if not hands_over_through_lmcache(deployment):
         return
     transfer = deployment.serving.transfer
-    ports = DecodePorts(
-        init_base=transfer.init_port_base,
-        alloc_base=transfer.alloc_port_base,
-        tensor_parallel=deployment.serving.tensor_parallel,
-        epochs=transfer.port_epochs,
-    )
+    ports = decode_ports(deployment.serving)
     init, alloc = ports.init_range, ports.alloc_range
     count = f"{deployment.serving.tensor_parallel} ranks × {transfer.port_epochs} epochs"
     if init.start < alloc.stop and alloc.start < init.stop:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hyperpod_dpd.derive import DecodePorts
+from hyperpod_dpd.derive import decode_ports
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
 from hyperpod_dpd.rules.serving.subjects import hands_over_through_lmcache
@@ -23,13 +23,7 @@ def ports_have_four_digits(deployment: Deployment) -> Iterator[Problem]:
     """A prefiller knows a decoder by address and port, written without a separator: equal lengths keep them apart."""
     if not hands_over_through_lmcache(deployment):
         return
-    transfer = deployment.serving.transfer
-    ports = DecodePorts(
-        init_base=transfer.init_port_base,
-        alloc_base=transfer.alloc_port_base,
-        tensor_parallel=deployment.serving.tensor_parallel,
-        epochs=transfer.port_epochs,
-    )
+    ports = decode_ports(deployment.serving)
     for field, used in (("init_port_base", ports.init_range), ("alloc_port_base", ports.alloc_range)):
         if not four_digits(used):
             yield Problem(
