@@ -97,6 +97,10 @@ format: $(VENV)/.dev ## format the code
 	$(BIN)/ruff check --fix --quiet . || true
 	$(BIN)/ruff format .
 
+.PHONY: mutation
+mutation: $(VENV)/.dev ## break deployments and manifests, one edit at a time, and see each edit noticed
+	$(BIN)/python -m tools.mutation_check
+
 .PHONY: bench
 bench: $(VENV)/.dev node_modules/.package-lock.json ## measure, as ratios against a floor in one run
 	$(BIN)/python -m tools.bench

@@ -83,7 +83,7 @@ def count(text: str | None) -> int | None:
     if text and text[-1] in _UNITS:
         try:
             return int(float(text[:-1]) * _UNITS[text[-1]])
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return whole_number(text)
 

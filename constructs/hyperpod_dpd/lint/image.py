@@ -41,14 +41,14 @@ class EngineVersions:
         """Version of LMCache, for comparison."""
         return version_tuple(self.lmcache)
 
-    @property
-    def assumption(self) -> str | None:
-        """What was assumed, for a note; None when nothing was."""
-        assumed = [
-            f"{name} {getattr(self, part)}"
-            for part, name in (("vllm", "vLLM"), ("lmcache", "LMCache"))
-            if part not in self.told
-        ]
+    def assumption(self, *, lmcache: bool) -> str | None:
+        """Return what was assumed, for a note; None when nothing was.
+
+        Args:
+            lmcache: whether the version of LMCache matters.
+        """
+        parts = (("vllm", "vLLM"), *((("lmcache", "LMCache"),) if lmcache else ()))
+        assumed = [f"{name} {getattr(self, part)}" for part, name in parts if part not in self.told]
         if not assumed:
             return None
         return f"its name does not tell all versions: assumed {' and '.join(assumed)} (`{self.triple.name}`)"

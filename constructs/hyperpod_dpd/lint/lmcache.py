@@ -1,9 +1,10 @@
 """LMCache's configuration as a worker reads it: a file, and variables that win over it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hyperpod_dpd.derive import DecodePorts
-from hyperpod_dpd.lint.model import Container, Pod, Variable
+from hyperpod_dpd.lint.model import Container, Pod, Variable, fault
 from hyperpod_dpd.lint.node import Node, whole_number
 from hyperpod_dpd.lint.pods import Resolver
 from hyperpod_dpd.lint.read import UnreadableManifestError, parse
@@ -11,6 +12,9 @@ from hyperpod_dpd.lint.read import UnreadableManifestError, parse
 FILE_VARIABLE = "LMCACHE_CONFIG_FILE"
 _TEMPLATE_VARIABLE = "DPD_LMCACHE_TEMPLATE"
 """Set where this project's launcher writes the file at every start, from a template and the ports of the epoch."""
+
+MOST_RANKS = 64
+"""More than any node has GPUs: a larger number is a mistake, and would be written out as ports."""
 
 PROCESS_VARIABLES = frozenset({"config_file", "track_usage", "log_level", "use_experimental"})
 """`LMCACHE_*` variables that are no keys of the configuration."""
@@ -23,8 +27,9 @@ def configuration(pod: Pod, container: Container, resolver: Resolver) -> tuple[M
     known = True
     if variable is not None:
         text = _file(pod, container, variable, resolver)
-        known = text is not None
-        keys |= {} if text is None else _parsed(text, resolver)
+        parsed = None if text is None else _parsed(text, resolver)
+        known = parsed is not None
+        keys |= parsed or {}
     keys |= _launcher_ports(container.environment)
     keys |= from_environment(container.environment)
     return keys, known
@@ -79,19 +84,20 @@ def _volume_file(pod: Pod, name: str | None, key: str, resolver: Resolver) -> No
     return None
 
 
-def _parsed(text: Node, resolver: Resolver) -> Mapping[str, Node]:
+def _parsed(text: Node, resolver: Resolver) -> Mapping[str, Node] | None:
     try:
         documents = parse(text.text or "", text.file, first_line=text.text_line or text.line)
     except UnreadableManifestError as error:
-        # a broken file inside a ConfigMap is valid YAML outside: LMCache would end at its start
         (reason,) = error.reasons
-        place = Node(
-            data=None, file=text.file, line=reason.line or text.line, path=text.path, written=reason.says
+        resolver.broken.append(
+            fault(
+                replace(text, line=reason.line or text.line),
+                says="LMCache cannot read this configuration",
+                given=reason.says,
+                fix="correct the YAML inside the ConfigMap",
+            )
         )
-        resolver.missing(
-            place.replaced(reason.says), "LMCache's configuration, which is no YAML,", "correct it"
-        )
-        return {}
+        return None
     return documents[0].pairs if documents else {}
 
 
@@ -105,7 +111,7 @@ def _launcher_ports(environment: Mapping[str, Variable]) -> Mapping[str, Node]:
     init, alloc, ranks = (
         given.get(name) for name in ("DPD_INIT_PORT_BASE", "DPD_ALLOC_PORT_BASE", "DPD_TENSOR_PARALLEL")
     )
-    if init is None or alloc is None or ranks is None:
+    if init is None or alloc is None or ranks is None or not 0 < ranks <= MOST_RANKS:
         return {}
     ports = DecodePorts(init_base=init, alloc_base=alloc, tensor_parallel=ranks, epochs=1)
     return {

@@ -8,7 +8,7 @@ from hyperpod_dpd.catalog.instances import InstanceType
 from hyperpod_dpd.catalog.models import ModelGeometry
 from hyperpod_dpd.lint.command import Arguments
 from hyperpod_dpd.lint.image import EngineVersions
-from hyperpod_dpd.lint.node import Node
+from hyperpod_dpd.lint.node import Node, whole_number
 from hyperpod_dpd.physics import PdBuffer, UnshardableError, chunk_bytes_per_rank, refuse_unless_shardable
 from hyperpod_dpd.physics.precision import Precision
 from hyperpod_dpd.rules.finding import Problem
@@ -17,6 +17,9 @@ from hyperpod_dpd.spec.value import record
 
 LMCACHE_CONNECTOR: Final = "LMCacheConnectorV1"
 NIXL_CONNECTORS: Final = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
+_MOST_EPOCHS: Final = 10_000
+"""More ranges than there are ports of four digits."""
+
 DEFAULT_CHUNK_TOKENS: Final = 256
 """LMCache's `chunk_size` when the configuration names none."""
 
@@ -209,14 +212,15 @@ class Worker:
 
     @property
     def gpu_memory_utilization(self) -> float | None:
-        """Share of the GPU for vLLM; what is usual where no argument says it, None where it is no number."""
+        """Share of the GPU for vLLM; what is usual where no argument says it, None where it is no share."""
         given = self.arguments.last("--gpu-memory-utilization")
         if given is None:
             return MEMORY.usual_utilization
         try:
-            return float(given.value.text) if given.value is not None else None
+            share = float(given.value.text) if given.value is not None else 0.0
         except ValueError:
             return None
+        return share if 0 < share <= 1 else None
 
     @property
     def kv_cache(self) -> Precision:
@@ -239,7 +243,8 @@ class Worker:
     def chunk_tokens(self) -> int:
         """LMCache's chunk size."""
         given = self.lmcache.get("chunk_size")
-        return (given.number if given is not None else None) or DEFAULT_CHUNK_TOKENS
+        tokens = given.number if given is not None else None
+        return tokens if tokens is not None and tokens > 0 else DEFAULT_CHUNK_TOKENS
 
     @property
     def prefix_caching(self) -> bool:
@@ -260,6 +265,13 @@ class Worker:
             return None
         chunk_bytes = chunk_bytes_per_rank(self.geometry, self.kv_cache, ranks, self.chunk_tokens)
         return PdBuffer(requested_bytes=size.number, chunk_tokens=self.chunk_tokens, chunk_bytes=chunk_bytes)
+
+    @property
+    def port_epochs(self) -> int:
+        """Ranges of ports through which this project's launcher moves; 1 for every other decoder."""
+        given = self.environment.get("DPD_PORT_EPOCHS")
+        epochs = whole_number(given.value) if given is not None else None
+        return epochs if epochs is not None and 0 < epochs <= _MOST_EPOCHS else 1
 
     def ports(self, key: str) -> tuple[int, ...] | None:
         """Return the ports that LMCache's `key` names; None where it is absent or not readable."""
@@ -402,6 +414,9 @@ class ManifestSet:
 
     unresolved: tuple[Fault, ...]
     """References that lead out of the set."""
+
+    broken: tuple[Fault, ...]
+    """Configuration files inside ConfigMaps that are no YAML."""
 
     notes: tuple[Note, ...]
 

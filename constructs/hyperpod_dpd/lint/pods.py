@@ -32,6 +32,8 @@ class Resolver:
     def __init__(self, found: tuple[KubernetesObject, ...]) -> None:
         self._config_maps = {(each.namespace, each.name): each for each in found if each.kind == "ConfigMap"}
         self.unresolved: list[Fault] = []
+        self.broken: list[Fault] = []
+        """Files inside ConfigMaps that are no YAML."""
 
     def config_map(self, namespace: str, name: str | None) -> Mapping[str, Node] | None:
         """Return the data of a ConfigMap, or None when the set does not have it."""

@@ -1,5 +1,6 @@
 """Quantities of Kubernetes."""
 
+import math
 import re
 from typing import Final
 
@@ -25,4 +26,5 @@ def gib(node: Node | None) -> float | None:
     found = None if node is None else _QUANTITY.fullmatch(node.text or "")
     if found is None:
         return None
-    return float(found.group(1)) * _UNITS[found.group(2) or ""] / GIB
+    size = float(found.group(1)) * _UNITS[found.group(2) or ""] / GIB
+    return size if math.isfinite(size) else None

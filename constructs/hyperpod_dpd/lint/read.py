@@ -207,7 +207,11 @@ class _Converter:
         merged: dict[str, Node] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._refused(key_node, "a key is a list or a mapping")
+                raise self._refused(
+                    key_node,
+                    "a key is a list or a mapping. help: a chart's template with `{{ }}` is not YAML yet; give the "
+                    "output of `helm template`",
+                )
             if key_node.tag == _MERGE:
                 value = self.convert(value_node, path, depth + 1)
                 for source in value.items or (value,):

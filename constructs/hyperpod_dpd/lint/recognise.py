@@ -64,6 +64,7 @@ def recognise(documents: tuple[Node, ...]) -> ManifestSet:
         operator_endpoints=operator_endpoints,
         unknown=tuple(unknown),
         unresolved=tuple(resolver.unresolved),
+        broken=tuple(resolver.broken),
         notes=tuple(_notes(workers)),
     )
 
@@ -208,12 +209,11 @@ def _serves(router: Router, namespace: str, instance: str) -> bool:
 
 def _notes(workers: Sequence[Worker]) -> Iterator[Note]:
     for worker in workers:
-        assumption = worker.engine.assumption
-        if assumption is not None and worker.role is not Role.COLOCATED:
-            image = worker.image or worker.node
-            yield Note(node=image, says=f"image of {worker}: {assumption}")
         if worker.role is Role.COLOCATED:
             continue
+        assumption = worker.engine.assumption(lmcache=worker.through_lmcache)
+        if assumption is not None:
+            yield Note(node=worker.image or worker.node, says=f"image of {worker}: {assumption}")
         if worker.geometry is None:
             yield Note(
                 node=worker.node,

@@ -61,12 +61,17 @@ def default_data() -> dict[str, Any]:
     return data
 
 
-def deployment(changes: Changes) -> Deployment:
-    """Return the default deployment with `changes`."""
+def changed_data(changes: Changes) -> dict[str, Any]:
+    """Return the default deployment with `changes` as plain data."""
     data = default_data()
     for path, value in changes.items():
         _change(data, path.split("."), copy.deepcopy(value))
-    return adapter().validate_json(json.dumps(data), strict=True)
+    return data
+
+
+def deployment(changes: Changes) -> Deployment:
+    """Return the default deployment with `changes`."""
+    return adapter().validate_json(json.dumps(changed_data(changes)), strict=True)
 
 
 def _change(data: Any, path: list[str], value: Any) -> None:

@@ -2,13 +2,7 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    Worker,
-    fault,
-)
-from hyperpod_dpd.lint.node import whole_number
+from hyperpod_dpd.lint.model import Fault, ManifestSet, Worker, fault
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 from hyperpod_dpd.rules.serving.dpd_srv_101 import TAKEN_PORTS
@@ -58,9 +52,7 @@ def ports_are_free(manifests: ManifestSet) -> Iterator[Fault]:
 def _all_epochs(worker: Worker, key: str) -> tuple[int, ...]:
     """Return the ports of every start of the decoder; this project's launcher moves on by the ranks."""
     ports = worker.ports(key) or ()
-    epochs = worker.environment.get("DPD_PORT_EPOCHS")
-    count = whole_number(epochs.value) if epochs is not None else 1
-    return tuple(port + epoch * len(ports) for epoch in range(count or 1) for port in ports)
+    return tuple(port + epoch * len(ports) for epoch in range(worker.port_epochs) for port in ports)
 
 
 def _shown(ports: tuple[int, ...]) -> str:

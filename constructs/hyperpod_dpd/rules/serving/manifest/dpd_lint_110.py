@@ -5,12 +5,7 @@ from typing import Final
 
 from hyperpod_dpd.catalog.engine_words import LMCACHE_LEGACY_KEYS, lmcache_keys
 from hyperpod_dpd.catalog.engines import engines
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, Worker, fault
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 from hyperpod_dpd.spec import Role

@@ -3,14 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from hyperpod_dpd.lint.model import (
-    Endpoint,
-    Fault,
-    ManifestSet,
-    Router,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Endpoint, Fault, ManifestSet, Router, Worker, fault
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.lint.services import named, selected, target_port
 from hyperpod_dpd.rules.finding import Severity

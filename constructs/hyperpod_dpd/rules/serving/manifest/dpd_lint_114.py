@@ -2,14 +2,7 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    Endpoint,
-    Fault,
-    ManifestSet,
-    Pod,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Endpoint, Fault, ManifestSet, Pod, Worker, fault
 from hyperpod_dpd.lint.services import public, selected, services_of
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule

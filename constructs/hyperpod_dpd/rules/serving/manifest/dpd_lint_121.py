@@ -3,15 +3,8 @@
 from collections.abc import Iterator
 
 from hyperpod_dpd.catalog.calibration import MEMORY
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-)
-from hyperpod_dpd.physics import (
-    GIB,
-    default_gpu_memory_utilization,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
+from hyperpod_dpd.physics import GIB, default_gpu_memory_utilization
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 

@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
 from hyperpod_dpd.physics import (
     GIB,
     UnshardableError,

@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
 from hyperpod_dpd.lint.words import is_true
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule

@@ -4,12 +4,7 @@ from collections.abc import Iterator
 
 from hyperpod_dpd.catalog.engine_words import vllm_flags
 from hyperpod_dpd.catalog.engines import engines
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, Worker, fault
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 from hyperpod_dpd.rules.serving.dpd_srv_205 import REMOVED_FLAGS

@@ -3,12 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, Worker, fault
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 from hyperpod_dpd.rules.serving.dpd_srv_215 import SHAPING_FLAGS

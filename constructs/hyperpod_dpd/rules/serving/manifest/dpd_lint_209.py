@@ -2,15 +2,8 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-)
-from hyperpod_dpd.physics import (
-    UnshardableError,
-    refuse_unless_shardable,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
+from hyperpod_dpd.physics import UnshardableError, refuse_unless_shardable
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 
@@ -23,7 +16,7 @@ from hyperpod_dpd.rules.registry import manifest_rule
     facts=("V9",),
 )
 def model_divides_and_reads_that_far(manifests: ManifestSet) -> Iterator[Fault]:
-    """VLLM exits at start-up on either."""
+    """VLLM exits at start-up when heads do not divide, or when it is asked for more positions than the model has."""
     for worker in manifests.workers:
         ranks, geometry = worker.tensor_parallel, worker.geometry
         if geometry is None:

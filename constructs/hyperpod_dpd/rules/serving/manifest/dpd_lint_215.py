@@ -2,14 +2,7 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    LMCACHE_CONNECTOR,
-    NIXL_CONNECTORS,
-    Fault,
-    ManifestSet,
-    fault,
-    listed,
-)
+from hyperpod_dpd.lint.model import LMCACHE_CONNECTOR, NIXL_CONNECTORS, Fault, ManifestSet, fault, listed
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 

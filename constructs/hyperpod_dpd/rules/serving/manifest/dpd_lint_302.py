@@ -2,16 +2,8 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    EFA,
-    GPU,
-    Fault,
-    ManifestSet,
-    fault,
-)
-from hyperpod_dpd.physics import (
-    efa_devices,
-)
+from hyperpod_dpd.lint.model import EFA, GPU, Fault, ManifestSet, fault
+from hyperpod_dpd.physics import efa_devices
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 
@@ -36,7 +28,7 @@ def devices_follow_from_gpus(manifests: ManifestSet) -> Iterator[Fault]:
                 limit=f"{ranks * pipeline}: `--tensor-parallel-size`",
                 fix=f"set `{GPU}: {ranks * pipeline}`",
             )
-        if worker.operator or worker.instance is None or not worker.efa_devices or not gpus:
+        if worker.operator or worker.instance is None or not worker.efa_devices or gpus < 1:
             continue
         if gpus > worker.instance.gpus:
             yield fault(

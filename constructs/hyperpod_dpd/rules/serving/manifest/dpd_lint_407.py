@@ -3,13 +3,7 @@
 from collections.abc import Iterator
 
 from hyperpod_dpd.lint.command import count
-from hyperpod_dpd.lint.model import (
-    Endpoint,
-    Fault,
-    ManifestSet,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Endpoint, Fault, ManifestSet, Worker, fault
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule

@@ -3,12 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-    listed,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault, listed
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.lint.operator import ROLE_KEYS
 from hyperpod_dpd.rules.finding import Severity

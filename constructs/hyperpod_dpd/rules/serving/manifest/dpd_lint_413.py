@@ -1,21 +1,11 @@
 """DPD-LINT-413: the operator supports the instance."""
 
 from collections.abc import Iterator
-from typing import Final
 
-from hyperpod_dpd.catalog.instances import instance_types
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-    listed,
-)
+from hyperpod_dpd.catalog.operator import REFERENCE
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault, listed
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
-
-_SUPPORTED: Final = frozenset(
-    {*(row.name for row in instance_types()), "ml.p6-b200.48xlarge", "ml.p6-b300.48xlarge"}
-)
 
 
 @manifest_rule(
@@ -33,11 +23,11 @@ def operator_supports_the_instance(manifests: ManifestSet) -> Iterator[Fault]:
         several = each.node.get("spec", "instanceTypes")
         single = each.node.get("spec", "instanceType")
         for node in (*(() if single is None else (single,)), *(() if several is None else several.items)):
-            if node.text not in _SUPPORTED:
+            if node.text not in REFERENCE.instance_types:
                 yield fault(
                     node,
                     says="the operator does not disaggregate on this instance type",
                     given=f"`{node.shown()}`",
-                    limit=listed(sorted(_SUPPORTED)),
+                    limit=listed(REFERENCE.instance_types),
                     fix="use one of them",
                 )

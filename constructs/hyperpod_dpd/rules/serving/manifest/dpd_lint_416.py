@@ -3,16 +3,9 @@
 from collections.abc import Iterator
 
 from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
 from hyperpod_dpd.lint.operator import BUFFER_VARIABLE
-from hyperpod_dpd.physics import (
-    GIB,
-    worst_case_in_flight_bytes,
-)
+from hyperpod_dpd.physics import GIB, worst_case_in_flight_bytes
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 

@@ -2,14 +2,7 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.lint.model import (
-    Endpoint,
-    Fault,
-    ManifestSet,
-    Pod,
-    Worker,
-    fault,
-)
+from hyperpod_dpd.lint.model import Endpoint, Fault, ManifestSet, Pod, Worker, fault
 from hyperpod_dpd.lint.node import Node, whole_number
 from hyperpod_dpd.lint.policies import closed_by
 from hyperpod_dpd.rules.finding import Severity
@@ -69,10 +62,8 @@ def _flows(endpoint: Endpoint) -> Iterator[Flow]:
 
 def _ports(decode: Worker) -> Iterator[int]:
     """Yield the first and the last port of each list, over every start that this project's launcher counts."""
-    epochs = decode.environment.get("DPD_PORT_EPOCHS")
-    count = (whole_number(epochs.value) if epochs is not None else None) or 1
     for key in ("pd_peer_init_port", "pd_peer_alloc_port"):
         ports = decode.ports(key)
         if ports:
             yield ports[0]
-            yield ports[-1] + (count - 1) * len(ports)
+            yield ports[-1] + (decode.port_epochs - 1) * len(ports)

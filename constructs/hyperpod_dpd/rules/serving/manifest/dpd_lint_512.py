@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 
 from hyperpod_dpd.catalog.engines import version_tuple
-from hyperpod_dpd.lint.model import (
-    Fault,
-    ManifestSet,
-    fault,
-)
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 from hyperpod_dpd.rules.serving.dpd_srv_512 import ASYNCHRONOUS_SINCE

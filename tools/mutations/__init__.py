@@ -1,0 +1,1 @@
+"""Single wrong edits of files that are right, for `tools/mutation_check.py`."""
