@@ -10,6 +10,8 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     # (what is generated, command that rewrites it)
     ("deployments/deployment.schema.json", sys.executable, "-m", "tools.docs_schema"),
     ("docs/reference/rules.md", sys.executable, "-m", "tools.docs_rules"),
+    ("docs/observability", sys.executable, "-m", "tools.docs_dashboards"),
+    ("docs/reference/alerts.md", sys.executable, "-m", "tools.docs_alerts"),
     ("manifests/rendered", sys.executable, "manifests/main.py"),
 )
 

@@ -134,7 +134,7 @@ _TRAFFIC: Final = Section(
             title="Tokens generated",
             description="Output tokens of all workers of a role. A prefiller makes one per hand-off.",
             unit=Unit.TOKENS_PER_SECOND,
-            queries=(Query(expression=_rate("vllm:generation_tokens_total", "role"), legend="{{role}}"),),
+            queries=(Query(expression=_gauge("dpd:generation_tokens:rate5m"), legend="{{role}}"),),
         ),
         Panel(
             title="Prompt tokens by source",
@@ -154,9 +154,7 @@ _TRAFFIC: Final = Section(
             description="Generation requests by decision. A fallback wanted to be disaggregated and was decoded "
             "directly.",
             unit=Unit.PER_SECOND,
-            queries=(
-                Query(expression=_rate("dpd_router_decisions_total", "decision"), legend="{{decision}}"),
-            ),
+            queries=(Query(expression=_gauge("dpd:decisions:rate5m"), legend="{{decision}}"),),
             stacked=True,
         ),
         Panel(
@@ -283,7 +281,7 @@ _ENGINE: Final = Section(
         ),
         Panel(
             title="Batch",
-            description="Sequences in a step.",
+            description="Sequences in a step: what a worker computes at once.",
             unit=Unit.COUNT,
             queries=(Query(expression=_gauge("vllm:num_requests_running"), legend="{{role}} {{instance}}"),),
         ),

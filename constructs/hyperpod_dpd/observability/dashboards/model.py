@@ -18,7 +18,6 @@ class Unit(StrEnum):
     """Units as Grafana names them."""
 
     SECONDS = "s"
-    BYTES = "bytes"
     MEBIBYTES = "mbytes"
     BYTES_PER_SECOND = "Bps"
     PER_SECOND = "reqps"
@@ -27,7 +26,6 @@ class Unit(StrEnum):
     PERCENT = "percent"
     COUNT = "short"
     CELSIUS = "celsius"
-    WATT = "watt"
     PACKETS_PER_SECOND = "pps"
 
 

@@ -1,0 +1,40 @@
+"""Every alert leads to a page that exists, and the pages lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.observability.test_alerts import variants
+from tests.support.deployments import ROOT
+from tools.docs_alerts import PAGE, page
+
+RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    alerts = {each.name: each for groups in variants().values() for group in groups for each in group.alerts}
+    assert {path.stem for path in RUNBOOKS} == set(alerts)
+    for alert in alerts.values():
+        assert (ROOT / alert.runbook).is_file()
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
+def test_a_runbook_says_what_to_look_at_and_what_to_do(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(f"# {path.stem}\n")
+    assert re.search(r"^## Look at\n\n1\. ", text, re.MULTILINE)
+    assert re.search(r"^## Do\n\n- ", text, re.MULTILINE)
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        assert (path.parent / target).is_file(), target
+
+
+def test_the_page_of_alerts_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make drift`"
+
+
+def test_anchors_into_the_page_exist() -> None:
+    headings = {line[3:].lower() for line in page().splitlines() if line.startswith("## ")}
+    for path in RUNBOOKS:
+        for anchor in re.findall(r"alerts\.md#(\w+)", path.read_text(encoding="utf-8")):
+            assert anchor in headings
