@@ -14,6 +14,10 @@ from hyperpod_dpd.cli.exits import Exit
 COMMANDS = {
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
+    "diff": (
+        "hyperpod_dpd.cli.diff",
+        "say what changes between two deployment files, and what gets replaced",
+    ),
     "explain": ("hyperpod_dpd.cli.explain", "say what a rule demands and why, or list all rules"),
     "init": ("hyperpod_dpd.cli.init", "ask a few questions, plan, write a commented deployment file"),
     "lint": ("hyperpod_dpd.cli.lint", "check rendered manifests, whoever wrote them"),

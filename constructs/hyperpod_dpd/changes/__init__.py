@@ -1,0 +1,1 @@
+"""What changes between two deployments, and what that does to what runs."""
