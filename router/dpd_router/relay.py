@@ -417,6 +417,21 @@ class RelayPool:
         return None
 
     async def _connect(self, worker: Worker) -> Connection:
+        # Its own task: a client that leaves meanwhile must not cancel it, because under uvloop a connection whose making
+        # was cancelled stays open and belongs to nobody. The next request gets it.
+        making = asyncio.ensure_future(self._make(worker))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(self._keep_unclaimed)
+            raise
+
+    def _keep_unclaimed(self, making: "asyncio.Future[Connection]") -> None:
+        if not making.cancelled() and making.exception() is None:
+            connection = making.result()
+            connection.exchange_ended(keep=True)
+
+    async def _make(self, worker: Worker) -> Connection:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_seconds):
