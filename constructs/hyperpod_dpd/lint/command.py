@@ -1,5 +1,6 @@
 """Command lines: which program a container runs, and its arguments with their lines."""
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
@@ -11,6 +12,7 @@ from hyperpod_dpd.spec.value import record
 
 SHELLS: Final = frozenset({"ash", "bash", "dash", "sh"})
 _ENDS: Final = frozenset("();<>|&\n")
+_SUBSTITUTION: Final = re.compile(r"\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`")
 _UNITS: Final = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}
 """Suffixes of numbers as vLLM's parser reads them."""
 
@@ -124,8 +126,13 @@ def _script(tokens: Sequence[Token]) -> Token | None:
     return None
 
 
+def _opaque(found: re.Match[str]) -> str:
+    """Return a word as long as a command substitution, whose value is not known here."""
+    return "$" + "_" * (len(found.group()) - 1)
+
+
 def _shell_words(script: Token) -> Iterator[Token]:
-    text = script.text.replace("\\\n", "  ")
+    text = _SUBSTITUTION.sub(_opaque, script.text.replace("\\\n", "  "))
     lexer = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True

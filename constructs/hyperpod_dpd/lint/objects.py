@@ -58,6 +58,28 @@ BESIDE: Final = frozenset(
 )
 """Kinds that say nothing about how prefill and decode work together."""
 
+_CHANGES: Final = frozenset(
+    {
+        "components",
+        "configMapGenerator",
+        "generators",
+        "helmCharts",
+        "images",
+        "namePrefix",
+        "nameSuffix",
+        "namespace",
+        "patches",
+        "patchesJson6902",
+        "patchesStrategicMerge",
+        "replacements",
+        "replicas",
+        "secretGenerator",
+        "transformers",
+        "vars",
+    }
+)
+"""Keys of a kustomization after which the files are not what is applied."""
+
 
 @record
 class Found:
@@ -83,6 +105,16 @@ def objects(documents: tuple[Node, ...]) -> Found:
                 )
             )
             continue
+        changing = [key for key in node.pairs if kind == "Kustomization" and key in _CHANGES]
+        if changing:
+            unknown.append(
+                fault(
+                    node.pairs[changing[0]],
+                    says="what this kustomization changes was not applied",
+                    given=", ".join(f"`{key}`" for key in changing),
+                    fix="give the output of `kubectl kustomize`",
+                )
+            )
         if kind not in READ | BESIDE:
             unknown.append(
                 fault(

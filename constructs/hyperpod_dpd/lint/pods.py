@@ -1,5 +1,6 @@
 """From workloads to pods, containers and their environment."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
@@ -23,6 +24,7 @@ _PROGRAMS: Final = {
 }
 """What a word of a command line starts, by its last part."""
 
+_SHELL_VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _ENGINE_IMAGES: Final = ("lmcache/vllm-openai", "vllm/vllm-openai", "deep-learning-containers/vllm")
 
 
@@ -84,10 +86,14 @@ def _templates(owner: KubernetesObject) -> Iterator[tuple[Node, int]]:
 
 
 def _pod(owner: KubernetesObject, template: Node, spec: Node, replicas: int, resolver: Resolver) -> Pod:
-    container_nodes = spec.get("containers")
+    containers, first = spec.get("containers"), spec.get("initContainers")
+    # an init container that always restarts is a sidecar
+    sidecars = [
+        node for node in (() if first is None else first.items) if node.text_at("restartPolicy") == "Always"
+    ]
     made = tuple(
         _container(owner.namespace, node, resolver)
-        for node in (() if container_nodes is None else container_nodes.items)
+        for node in (*sidecars, *(() if containers is None else containers.items))
     )
     return Pod(
         owner=owner,
@@ -155,7 +161,7 @@ def _program(container: Node, environment: Mapping[str, Variable]) -> tuple[str,
         _expanded(token, environment) for token in words(container.get("command"), container.get("args"))
     ]
     for line in programs(tokens):
-        found = _recognised(line)
+        found = _recognised(tuple(_shell_expanded(token, environment) for token in line))
         if found is not None:
             return found
     image = container.text_at("image") or ""
@@ -178,6 +184,18 @@ def _expanded(token: Token, environment: Mapping[str, Variable]) -> Token:
     for name, variable in environment.items():
         if variable.value is not None and f"$({name})" in text:
             text = text.replace(f"$({name})", variable.value)
+    return token if text == token.text else Token(text=text, node=token.node)
+
+
+def _shell_expanded(token: Token, environment: Mapping[str, Variable]) -> Token:
+    """Write `$VAR` and `${VAR}` out where the container's environment has the value."""
+
+    def value(found: re.Match[str]) -> str:
+        variable = environment.get(found.group(1) or found.group(2))
+        literal = None if variable is None else variable.value
+        return found.group(0) if literal is None else literal
+
+    text = _SHELL_VARIABLE.sub(value, token.text)
     return token if text == token.text else Token(text=text, node=token.node)
 
 

@@ -49,6 +49,7 @@ def recognise(documents: tuple[Node, ...]) -> ManifestSet:
         for container in pod.containers:
             if container.program == VLLM:
                 workers.append(_worker(pod, container, resolver))
+                _say_variables(container, resolver)
             elif container.program in ROUTERS:
                 routers.append(_router(pod, container))
             else:
@@ -82,6 +83,13 @@ def _unknown(container: Container, pod: Pod) -> Iterator[Fault]:
             given=f"`{container.program or container.node.text_at('image')}`",
             fix="write `vllm serve …` into `command` and `args`, so that the arguments can be read",
         )
+
+
+def _say_variables(container: Container, resolver: Resolver) -> None:
+    """Speak of arguments whose value only the running container knows."""
+    for argument in container.arguments.flags:
+        if argument.value is not None and not argument.value.known:
+            resolver.missing(argument.node, f"the value of `{argument.flag}`", "write the value out")
 
 
 def _router(pod: Pod, container: Container) -> Router:

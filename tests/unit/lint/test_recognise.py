@@ -40,9 +40,20 @@ def _pod(container: str, extra: str = "") -> str:
         "command: [/bin/sh, -c, 'ulimit -l unlimited && exec vllm serve m --tensor-parallel-size 4']",
         "command: [/bin/sh, /etc/start.sh]\nargs: [vllm, serve, m, --tensor-parallel-size, '4']",
         "command: [bash, -lc]\nargs:\n  - |\n    # start\n    vllm serve m \\\n      --tensor-parallel-size 4 &\n    wait\n",
+        "command: [sh, -c, 'exec vllm serve m --tensor-parallel-size ${RANKS}']\nenv: [{name: RANKS, value: '4'}]",
         "command: [vllm, serve, m, --tensor-parallel-size, $(RANKS)]\nenv: [{name: RANKS, value: '4'}]",
     ],
-    ids=["command", "underscore", "module", "image", "shell", "launcher", "script", "variable"],
+    ids=[
+        "command",
+        "underscore",
+        "module",
+        "image",
+        "shell",
+        "launcher",
+        "script",
+        "shell-variable",
+        "variable",
+    ],
 )
 def test_vllm_is_found_however_it_is_started(container: str) -> None:
     worker = _worker(_pod(container))
@@ -251,3 +262,38 @@ def test_what_was_assumed_is_a_note() -> None:
     assert "assumed vLLM 0.25.1 and LMCache 0.5.3" in says
     assert "does not know its model" in says
     assert "no `node.kubernetes.io/instance-type` is required" in says
+
+
+def test_a_value_that_only_the_container_knows_is_said_and_not_guessed() -> None:
+    worker = "command: [sh, -c, 'vllm serve m -tp $(nvidia-smi -L | wc -l) --kv-transfer-config \"$CONFIG\"']"
+    text = (
+        _pod(worker).replace("name: p,", "name: prefill,")
+        + "\n---\n"
+        + _pod(worker).replace("name: p,", "name: decode,")
+    )
+    found = _report(text).findings
+    says = {finding.problem.says.split("`")[1] for finding in found if finding.rule == "DPD-LINT-002"}
+    assert says == {"--tensor-parallel-size", "--kv-transfer-config"}
+    assert not {"DPD-LINT-102", "DPD-LINT-125", "DPD-LINT-214"} & {finding.rule for finding in found}
+
+
+def test_a_sidecar_is_a_container_too() -> None:
+    report = _report(
+        _pod("command: [vllm, serve, m]")
+        + """
+  initContainers:
+    - name: once
+      command: [vllm-router]
+    - name: proxy
+      restartPolicy: Always
+      command: [vllm-router, --host=0.0.0.0, --prometheus-host=0.0.0.0]
+"""
+    )
+    assert [router.container.name for router in report.manifests.routers] == ["proxy"]
+
+
+def test_a_kustomization_that_changes_what_is_below_it_is_said_not_to_be_applied() -> None:
+    text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n"
+    assert "DPD-LINT-001" not in {finding.rule for finding in _report(text).findings}
+    found = _report(text + "patches: [{path: b.yaml}]\n").findings
+    assert ("DPD-LINT-001", 4) in {(finding.rule, finding.line) for finding in found}

@@ -18,7 +18,10 @@ def ranks_are_equal(manifests: ManifestSet) -> Iterator[Fault]:
     """Each rank writes into the buffer of the rank with its own number; with other numbers nothing arrives where it belongs."""
     for endpoint in manifests.endpoints:
         for prefill, decode in endpoint.pairs:
-            if prefill.through_lmcache and prefill.tensor_parallel != decode.tensor_parallel:
+            ours, theirs = prefill.tensor_parallel, decode.tensor_parallel
+            if ours is None or theirs is None:
+                continue  # DPD-LINT-002 or DPD-LINT-214 has spoken
+            if prefill.through_lmcache and ours != theirs:
                 yield fault(
                     decode.argument_at("--tensor-parallel-size"),
                     says="prefill and decode differ in tensor parallelism",

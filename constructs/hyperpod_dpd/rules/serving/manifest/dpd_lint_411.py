@@ -37,6 +37,24 @@ _SPEC: Final = frozenset(
         "worker",
     }
 )
+_SPEC_V1ALPHA1: Final = frozenset(
+    {
+        "InitialReplicaCount",
+        "autoScalingSpec",
+        "endpointName",
+        "instanceType",
+        "invocationEndpoint",
+        "loadBalancer",
+        "metrics",
+        "modelName",
+        "modelSourceConfig",
+        "modelVersion",
+        "replicas",
+        "tags",
+        "tlsConfig",
+        "worker",
+    }
+)
 _PD_SPEC: Final = frozenset(
     {"autoScalingSpec", "decodingSpec", "prefillSpec", "routingThreshold", "topologySpec"}
 )
@@ -65,10 +83,12 @@ def operator_schema_is_kept(manifests: ManifestSet) -> Iterator[Fault]:
     for each in manifests.operator_endpoints:
         spec = each.node.get("spec")
         disaggregated = None if spec is None else spec.get("pdSpec")
-        yield from _unknown_fields(spec, _SPEC, "spec")
+        current = each.api_version.endswith("/v1")
+        # `pdSpec` in the old version has a message of its own
+        yield from _unknown_fields(spec, _SPEC if current else _SPEC_V1ALPHA1 | {"pdSpec"}, "spec")
         if disaggregated is None:
             continue
-        if not each.api_version.endswith("/v1"):
+        if not current:
             yield fault(
                 each.node.get("apiVersion") or each.node,
                 says="this version of the resource has no `pdSpec`",
