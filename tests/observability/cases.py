@@ -353,6 +353,51 @@ CASES = (
     ),
 )
 
+PREFILLED = series("vllm:request_success_total", **PREFILL, finished_reason="length")
+
+OPERATOR_CASES = (
+    Case(
+        alert="DpdKvNotReused",
+        fires={PREFILLED: "0+30x50", EXTERNAL_HITS: "0x50"},
+        silent={PREFILLED: "0+30x50", EXTERNAL_HITS: "0+1000x50"},
+        summary="decoders do not find the KV cache of 100% of the hand-offs",
+        labels={},
+        variant="operator",
+    ),
+    Case(
+        alert="DpdEfaIdle",
+        fires={PREFILLED: "0+30x50", TX: "0+1000x50", RX: "0+1000x50"},
+        silent={PREFILLED: "0+30x50", TX: "0+40000000000x50", RX: "0+1000x50"},
+        summary="1 hand-offs a second and (almost) nothing crosses the EFA",
+        labels={},
+        variant="operator",
+    ),
+    Case(
+        alert="DpdNoDecoder",
+        fires={UP_DECODE: "1x10 _x40"},
+        silent={UP_DECODE: "1x50"},
+        summary="none of 1 decoders can be read",
+        labels={},
+        variant="operator",
+    ),
+    Case(
+        alert="DpdTtftBudgetBurningFast",
+        fires={
+            **_budget("vllm:time_to_first_token_seconds", "2.5", 100, **PREFILL),
+            series("vllm:time_to_first_token_seconds_bucket", **PREFILL, le="5.0"): "0x500",
+        },
+        silent={
+            **_budget("vllm:time_to_first_token_seconds", "2.5", 0, **PREFILL),
+            series("vllm:time_to_first_token_seconds_bucket", **PREFILL, le="5.0"): "0+100x500",
+        },
+        summary="100% of requests miss 3 s to the first token; the budget is 5%",
+        labels={},
+        interval="1m",
+        variant="operator",
+    ),
+)
+"""What differs on the operator backend, whose router cannot be read."""
+
 HEALTHY: Mapping[str, str] = {
     UP_ROUTER: "1x200",
     UP_PREFILL: "1x200",

@@ -158,7 +158,7 @@ async def live(folder: Path, described: Deployment, *, max_num_seqs: int = 256) 
         _router(cluster),
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
-        rules = faster(definition(rule_groups(described), deployment=described.name), SPEED)
+        rules = faster(definition(rule_groups(described), deployment=described), SPEED)
         (folder / "rules.yaml").write_text(rules, encoding="utf-8")
         config = folder / "prometheus.yaml"
         settings = _configuration(cluster, described.name)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.observability.rules import Alert, Group, definition, rule_groups
 from hyperpod_dpd.spec import Deployment
-from tests.observability.cases import CASES, HEALTHY, NAME, Case
+from tests.observability.cases import CASES, HEALTHY, NAME, OPERATOR_CASES, Case
 from tests.support.deployments import changed, ready
 from tests.support.prometheus import unit_test
 
@@ -24,6 +25,7 @@ def variants() -> Mapping[str, tuple[Group, ...]]:
         "two decoders": rule_groups(two_decoders(p5)),
         "mixed traffic": rule_groups(changed(p5, traffic__long_share=0.5)),
         "own exporters": rule_groups(changed(p5, platform__exporters="manifests")),
+        "operator": rule_groups(on_backend(p5, "operator")),
     }
 
 
@@ -89,14 +91,17 @@ def group_of(case: Case) -> str:
 def rules_for(variant: str, group: str) -> str:
     """Return one group and the recordings that its alerts may read: the others would only take time."""
     wanted = {"dpd-recordings", group}
-    return definition((each for each in variants()[variant] if each.name in wanted), deployment=NAME)
+    return definition((each for each in variants()[variant] if each.name in wanted), deployment=ready())
 
 
-@pytest.mark.parametrize(("variant", "group"), sorted({(case.variant, group_of(case)) for case in CASES}))
+ALL = (*CASES, *OPERATOR_CASES)
+
+
+@pytest.mark.parametrize(("variant", "group"), sorted({(case.variant, group_of(case)) for case in ALL}))
 def test_every_alert_fires_with_its_numbers_and_is_silent_beside_it(
     variant: str, group: str, tmp_path: Path
 ) -> None:
-    cases = [case for case in CASES if (case.variant, group_of(case)) == (variant, group)]
+    cases = [case for case in ALL if (case.variant, group_of(case)) == (variant, group)]
     tests = [test for case in cases for test in (fires(case), silent(case))]
     assert unit_test(rules_for(variant, group), tests, tmp_path) == ""
 
@@ -107,7 +112,7 @@ def test_nothing_fires_in_an_hour_without_a_fault(tmp_path: Path) -> None:
         for time in ("5m", "15m", "30m", "1h")
     ]
     test = {"interval": "30s", "input_series": inputs(HEALTHY), "promql_expr_test": nothing}
-    assert unit_test(definition(variants()["default"], deployment=NAME), [test], tmp_path) == ""
+    assert unit_test(definition(variants()["default"], deployment=ready()), [test], tmp_path) == ""
 
 
 def test_the_tests_can_fail(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from dpd_router.metrics import Metrics
 from dpd_simulator import EngineConfig, LMCacheConfig
 from dpd_simulator.config import NixlConfig
 from dpd_simulator.metrics import EngineMetrics
+from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.observability.dashboards import BOARDS
 from hyperpod_dpd.observability.metrics import EXTERNAL_METRICS
 from hyperpod_dpd.observability.rules import Recording, definition, rule_groups
-from hyperpod_dpd.observability.rules.slo import ROUTER_TTFT_BUCKETS, TPOT_BUCKETS
+from hyperpod_dpd.observability.rules.slo import ROUTER_TTFT_BUCKETS, TPOT_BUCKETS, WORKER_TTFT_BUCKETS
 from tests.support.deployments import changed, ready
 from tests.support.prometheus import check_rules
 
@@ -50,7 +51,7 @@ def known() -> set[str]:
 def expressions() -> Iterator[str]:
     p5 = ready()
     for disaggregates in (True, False):
-        for described in (p5, changed(p5, platform__exporters="manifests")):
+        for described in (p5, changed(p5, platform__exporters="manifests"), on_backend(p5, "operator")):
             for group in rule_groups(described, disaggregates=disaggregates):
                 yield from (rule.expression for rule in group.rules)
     yield from (query.expression for board in BOARDS for panel in board.panels for query in panel.queries)
@@ -89,7 +90,9 @@ def test_what_is_recorded_is_read_or_shown() -> None:
 def test_buckets_of_the_slo_are_those_of_the_programs() -> None:
     router = Metrics().ttft.labels("direct")
     engine = EngineMetrics(EngineConfig()).per_output_token
+    first = EngineMetrics(EngineConfig()).ttft
     assert tuple(router._upper_bounds[:-1]) == ROUTER_TTFT_BUCKETS
+    assert tuple(first._upper_bounds[:-1]) == WORKER_TTFT_BUCKETS
     assert tuple(engine._upper_bounds[:-1]) == TPOT_BUCKETS
 
 
@@ -99,10 +102,20 @@ def test_every_rule_passes_promtool(tmp_path: Path) -> None:
         p5,
         changed(p5, platform__exporters="manifests"),
         changed(p5, serving__transfer__type="nixl"),
+        on_backend(p5, "operator"),
         changed(p5, routing__threshold_tokens="never"),
         changed(p5, routing__threshold_tokens=0),
         changed(p5, slo__ttft_p95_seconds=0.75, slo__tpot_p95_seconds=0.03),
     ):
         for disaggregates in (True, False):
             groups = rule_groups(described, disaggregates=disaggregates)
-            check_rules(definition(groups, deployment=described.name), tmp_path)
+            check_rules(definition(groups, deployment=described), tmp_path)
+
+
+def test_without_a_router_to_read_no_rule_asks_for_its_metrics() -> None:
+    operated = on_backend(ready(), "operator")
+    for group in rule_groups(operated):
+        for rule in group.rules:
+            if not rule.name.startswith("dpd:"):
+                assert "dpd_router" not in rule.expression, rule.name
+                assert 'job="dpd-router"' not in rule.expression, rule.name

@@ -85,7 +85,7 @@ class AlertRules(Construct):
             name="hyperpod-dpd",
             namespace=names.system_namespace(deployment),
             labels=names.labels(deployment),
-            spec={"groups": groups_as_dicts(groups, deployment=deployment.name)},
+            spec={"groups": groups_as_dicts(groups, deployment=deployment)},
         )
 
 

@@ -47,6 +47,9 @@ class Alerts:
     topic_arn: TopicArn | None = None
     """Existing SNS topic; absent: an encrypted one is created."""
 
+    runbooks_url: NonEmptyStr | None = None
+    """Address under which `docs/runbooks` is published; absent: alerts name the path in this repository."""
+
 
 @value
 class Schedule:

@@ -30,6 +30,18 @@ LEAST_REQUESTS_PER_SECOND: Final = 0.01
 _ANSWERING = ("decode", "colocated")
 
 
+def has_router(deployment: Deployment) -> bool:
+    """Return whether the router's metrics can be read: the operator's own router exposes none."""
+    return deployment.serving.backend == "self-managed"
+
+
+def _handed_off(scope: Scope, deployment: Deployment) -> str:
+    """Return the rate of hand-offs: the router's own count, or on the operator what prefillers have answered."""
+    if has_router(deployment):
+        return scope.total_rate("dpd_router_decisions_total", 'decision="disaggregated"')
+    return scope.total_rate("vllm:request_success_total", role("prefill"))
+
+
 def latency_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
     """Yield the alerts about what users feel, per role."""
     slo = deployment.slo
@@ -94,13 +106,15 @@ def pressure_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -
 
 def hand_off_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
     """Yield the alerts about a hand-off that does not work although every answer is 200."""
-    handed_off = scope.total_rate("dpd_router_decisions_total", 'decision="disaggregated"')
+    handed_off = _handed_off(scope, deployment)
     hits = scope.total_rate("vllm:external_prefix_cache_hits_total", role("decode"))
     missed = scope.total_rate("dpd_router_handoff_hits_total", 'result=~"miss|partial"')
     judged = scope.total_rate("dpd_router_handoff_hits_total", 'result=~"full|miss|partial"')
+    none_found = f"(({handed_off} > 0) unless ({hits} > 0)) * 0 + 1"
+    many_missed = f"{missed} / ({judged} > 0) > {MISS_LIMIT:g}"
     yield Alert(
         name="DpdKvNotReused",
-        expression=f"{missed} / ({judged} > 0) > {MISS_LIMIT:g} or (({handed_off} > 0) unless ({hits} > 0)) * 0 + 1",
+        expression=f"{many_missed} or {none_found}" if has_router(deployment) else none_found,
         pending="2m",
         severity=Severity.CRITICAL,
         summary="decoders do not find the KV cache of {{ $value | humanizePercentage }} of the hand-offs",
@@ -108,6 +122,15 @@ def hand_off_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
         "differ between roles, wrong roles, or a decoder whose buffer is full.",
         facts=("6.7.6", "H1"),
     )
+    if has_router(deployment):
+        yield from _router(scope)
+        if deployment.serving.transfer.type == "lmcache-pd":
+            yield from _buffers(scope)
+    if deployment.serving.transfer.type == "lmcache-pd":
+        yield from _lmcache(scope)
+
+
+def _router(scope: Scope) -> Iterator[Alert]:
     timeouts = f"sum(increase({scope.series('dpd_router_notif_timeouts_total', window='5m')}))"
     failed = f"sum(increase({scope.series('vllm:nixl_num_failed_transfers_total', window='5m')}))"
     yield Alert(
@@ -130,11 +153,9 @@ def hand_off_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
         "its old address and port this never heals by itself.",
         facts=("H6",),
     )
-    if deployment.serving.transfer.type == "lmcache-pd":
-        yield from _lmcache(scope)
 
 
-def _lmcache(scope: Scope) -> Iterator[Alert]:
+def _buffers(scope: Scope) -> Iterator[Alert]:
     suspected = scope.series("dpd_router_suspected_chunks")
     reserved = scope.series("dpd_router_inflight_chunks", window="10m")
     owned = scope.series("dpd_router_handoffs_open", window="10m")
@@ -171,6 +192,9 @@ def _lmcache(scope: Scope) -> Iterator[Alert]:
         description="It waits without a limit for a decoder that is gone. Only a restart ends it.",
         facts=("H12",),
     )
+
+
+def _lmcache(scope: Scope) -> Iterator[Alert]:
     failed = scope.series("lmcache:put_failed_count", window="15m")
     yield Alert(
         name="DpdLmcachePutFailed",
@@ -196,7 +220,7 @@ def _lmcache(scope: Scope) -> Iterator[Alert]:
 def decision_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
     """Yield the alert about a threshold that sends everything the same way, where a mix was expected."""
     threshold = deployment.routing.threshold_tokens
-    if threshold in {"never", 0}:
+    if threshold in {"never", 0} or not has_router(deployment):
         return
     series = "dpd_router_decisions_total"
     every = scope.total_rate(series, window="1h")
@@ -223,7 +247,7 @@ def fabric_alerts(scope: Scope, deployment: Deployment, facts: ServingFacts) -> 
     if threshold != "never":
         tokens = max(threshold, facts.chunk_tokens)
         least_bytes = tokens * facts.kv_bytes_per_token_per_rank * facts.tensor_parallel
-        handed_off = scope.total_rate("dpd_router_decisions_total", 'decision="disaggregated"')
+        handed_off = _handed_off(scope, deployment)
         moved = " + ".join(_efa_rate(scope, f"node_amazonefa_{way}_bytes", own=own) for way in ("tx", "rx"))
         yield Alert(
             name="DpdEfaIdle",
@@ -280,10 +304,36 @@ def _efa_rate(scope: Scope, metric: str, *, own: bool) -> str:
     return f"sum({rate} * on (node) group_left () {nodes})"
 
 
-def presence_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -> Iterator[Alert]:
+def presence_alerts(
+    scope: Scope, deployment: Deployment, facts: ServingFacts, *, disaggregates: bool
+) -> Iterator[Alert]:
     """Yield the alerts about targets that are gone."""
     router = scope.series("up", 'job="dpd-router"')
+    if has_router(deployment):
+        yield _router_down(router)
+    # where nothing at all is read, only the alert about the router speaks
+    blind = f" unless on () absent({router})" if has_router(deployment) else ""
+    if not disaggregates:
+        colocated = facts.prefill.replicas + facts.decode.replicas
+        yield _missing(scope, "colocated", colocated, blind=blind)
+        return
+    readable = scope.series("up", 'job="dpd-decode"')
     yield Alert(
+        name="DpdNoDecoder",
+        expression=f"(sum({readable}) or vector(0)) == 0{blind}",
+        pending="1m",
+        severity=Severity.CRITICAL,
+        summary=f"none of {facts.decode.replicas} decoders can be read",
+        description="Every answer comes from a decoder: clients get 503.",
+        facts=("6.7.13", "H6"),
+    )
+    yield _missing(scope, "prefill", facts.prefill.replicas, blind=blind)
+    if facts.decode.replicas > 1:
+        yield _missing(scope, "decode", facts.decode.replicas, blind=blind, floor=0)
+
+
+def _router_down(router: str) -> Alert:
+    return Alert(
         name="DpdRouterDown",
         expression=f"{router} == 0 or absent({router})",
         pending="2m",
@@ -292,35 +342,16 @@ def presence_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -
         description="Either it does not run, then nobody is served, or nothing is scraped, then no other alert can fire.",
         facts=("6.7.13",),
     )
-    if not disaggregates:
-        colocated = facts.prefill.replicas + facts.decode.replicas
-        yield _missing(scope, "colocated", colocated, floor=-1)
-        return
-    readable = scope.series("up", 'job="dpd-decode"')
-    decoders = f"(sum({readable}) or vector(0))"
-    yield Alert(
-        name="DpdNoDecoder",
-        expression=f"{decoders} == 0 unless on () absent({router})",
-        pending="1m",
-        severity=Severity.CRITICAL,
-        summary=f"none of {facts.decode.replicas} decoders can be read",
-        description="Every answer comes from a decoder: clients get 503.",
-        facts=("6.7.13", "H6"),
-    )
-    yield _missing(scope, "prefill", facts.prefill.replicas, floor=-1)
-    if facts.decode.replicas > 1:
-        yield _missing(scope, "decode", facts.decode.replicas, floor=0)
 
 
-def _missing(scope: Scope, component: str, replicas: int, *, floor: int) -> Alert:
-    """Return the alert about workers that are fewer than wanted; at `floor` or below another one speaks."""
+def _missing(scope: Scope, component: str, replicas: int, *, blind: str, floor: int | None = None) -> Alert:
+    """Return the alert about workers that are fewer than wanted; at `floor` another one speaks."""
     job = f'job="dpd-{component}"'
     present = f"(sum({scope.series('up', job)}) or vector(0))"
-    above = f" and {present} > {floor}" if floor >= 0 else ""
-    router = scope.series("up", 'job="dpd-router"')
+    above = f" and {present} > {floor}" if floor is not None else ""
     return Alert(
         name=f"Dpd{component.capitalize()}WorkersMissing",
-        expression=f"({present} < {replicas}{above}) unless on () absent({router})",
+        expression=f"({present} < {replicas}{above}){blind}",
         pending="15m",
         severity=Severity.WARNING,
         summary=f"{{{{ $value }}}} of {replicas} {component} workers can be read",

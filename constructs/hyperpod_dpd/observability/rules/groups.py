@@ -8,6 +8,7 @@ from hyperpod_dpd.observability.rules.alerts import (
     fabric_alerts,
     gpu_alerts,
     hand_off_alerts,
+    has_router,
     latency_alerts,
     presence_alerts,
     pressure_alerts,
@@ -17,11 +18,12 @@ from hyperpod_dpd.observability.rules.rule import Group, Recording
 from hyperpod_dpd.observability.rules.slo import (
     ROUTER_TTFT_BUCKETS,
     TPOT_BUCKETS,
+    WORKER_TTFT_BUCKETS,
     Objective,
     burn_alerts,
     recordings,
 )
-from hyperpod_dpd.spec import Deployment, Slo
+from hyperpod_dpd.spec import Deployment
 
 FAST = "30s"
 """Interval of alerts, which is that of scraping."""
@@ -43,7 +45,7 @@ def rule_groups(deployment: Deployment, *, disaggregates: bool = True) -> tuple[
     """
     facts = resolve(deployment)
     scope = Scope(deployment=deployment.name)
-    objectives = slo_objectives(deployment.slo)
+    objectives = slo_objectives(deployment)
     return (
         Group(name="dpd-recordings", interval=FAST, rules=tuple(_recordings(scope))),
         Group(
@@ -58,7 +60,7 @@ def rule_groups(deployment: Deployment, *, disaggregates: bool = True) -> tuple[
             name="dpd-workers",
             interval=FAST,
             rules=(
-                *presence_alerts(scope, facts, disaggregates=disaggregates),
+                *presence_alerts(scope, deployment, facts, disaggregates=disaggregates),
                 *latency_alerts(scope, deployment),
                 *pressure_alerts(scope, facts, disaggregates=disaggregates),
             ),
@@ -80,17 +82,23 @@ def _gpu_groups(deployment: Deployment) -> Iterator[Group]:
         yield Group(name="dpd-gpu", interval=FAST, rules=tuple(gpu_alerts(deployment)))
 
 
-def slo_objectives(slo: Slo) -> tuple[Objective, Objective]:
-    """Return what is promised for the first and for each further token."""
+def slo_objectives(deployment: Deployment) -> tuple[Objective, Objective]:
+    """Return what is promised for the first and for each further token.
+
+    The first token is timed where the client is nearest: at the router, or on the operator, whose router cannot be
+    read, at the workers that prefill.
+    """
+    slo = deployment.slo
+    at_router = has_router(deployment)
     return (
         Objective(
             name="ttft",
             title="Ttft",
             meaning="to the first token",
             limit_seconds=slo.ttft_p95_seconds,
-            metric="dpd_router_ttft_seconds",
-            matchers=(),
-            buckets=ROUTER_TTFT_BUCKETS,
+            metric="dpd_router_ttft_seconds" if at_router else "vllm:time_to_first_token_seconds",
+            matchers=() if at_router else (role("prefill", "colocated"),),
+            buckets=ROUTER_TTFT_BUCKETS if at_router else WORKER_TTFT_BUCKETS,
         ),
         Objective(
             name="tpot",

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import yaml
 
+from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
 
 RUNBOOKS: Final = "docs/runbooks"
@@ -29,7 +30,7 @@ class Recording:
     name: str
     expression: str
 
-    def as_dict(self, labels: dict[str, str]) -> dict[str, Any]:
+    def as_dict(self, labels: dict[str, str], _runbooks: str) -> dict[str, Any]:
         """Return the rule as Prometheus reads it, with `labels` on its series."""
         return {"record": self.name, "expr": self.expression, "labels": labels}
 
@@ -59,8 +60,8 @@ class Alert:
         """Path of the runbook in this repository."""
         return f"{RUNBOOKS}/{self.name}.md"
 
-    def as_dict(self, labels: dict[str, str]) -> dict[str, Any]:
-        """Return the rule as Prometheus reads it, with `labels` on the alert."""
+    def as_dict(self, labels: dict[str, str], runbooks: str) -> dict[str, Any]:
+        """Return the rule as Prometheus reads it, with `labels` on the alert and its page below `runbooks`."""
         return {
             "alert": self.name,
             "expr": self.expression,
@@ -69,7 +70,7 @@ class Alert:
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": self.runbook,
+                "runbook_url": f"{runbooks}/{self.name}.md",
             },
         }
 
@@ -88,20 +89,21 @@ class Group:
         return tuple(rule for rule in self.rules if isinstance(rule, Alert))
 
 
-def groups_as_dicts(groups: Iterable[Group], *, deployment: str) -> list[dict[str, Any]]:
+def groups_as_dicts(groups: Iterable[Group], *, deployment: Deployment) -> list[dict[str, Any]]:
     """Return `groups` as Prometheus reads them; every series and alert says its deployment."""
-    labels = {"deployment": deployment}
+    labels = {"deployment": deployment.name}
+    runbooks = (deployment.platform.alerts.runbooks_url or RUNBOOKS).rstrip("/")
     return [
         {
             "name": group.name,
             "interval": group.interval,
-            "rules": [rule.as_dict(labels) for rule in group.rules],
+            "rules": [rule.as_dict(labels, runbooks) for rule in group.rules],
         }
         for group in groups
     ]
 
 
-def definition(groups: Iterable[Group], *, deployment: str) -> str:
+def definition(groups: Iterable[Group], *, deployment: Deployment) -> str:
     """Return the text of a rule file: `promtool` checks it, and it is the data of an AMP rule groups namespace."""
     return yaml.safe_dump(
         {"groups": groups_as_dicts(groups, deployment=deployment)},

@@ -1,0 +1,43 @@
+"""The rules of a deployment in Amazon Managed Service for Prometheus."""
+
+from aws_cdk import aws_aps as aps
+from constructs import Construct
+
+from hyperpod_dpd.observability.rules import definition, rule_groups
+from hyperpod_dpd.spec import Deployment
+
+
+class ManagedRules(Construct):
+    """A rule groups namespace, named like the deployment: several share a workspace."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        deployment: Deployment,
+        workspace_arn: str,
+        disaggregates: bool = True,
+    ) -> None:
+        """Create the namespace.
+
+        Args:
+            scope: construct that takes it.
+            identifier: id of this construct in `scope`.
+            deployment: the deployment.
+            workspace_arn: ARN of the workspace that the collector writes to.
+            disaggregates: False while a baseline is on the cluster.
+
+        Raises:
+            UnresolvedError: something that the deployment names does not exist or does not go together.
+            LimitOutsideBucketsError: an SLO is beyond the last bucket of its histogram.
+        """
+        super().__init__(scope, identifier)
+        groups = rule_groups(deployment, disaggregates=disaggregates)
+        self.namespace = aps.CfnRuleGroupsNamespace(
+            self,
+            "namespace",
+            name=deployment.name,
+            workspace=workspace_arn,
+            data=definition(groups, deployment=deployment),
+        )
