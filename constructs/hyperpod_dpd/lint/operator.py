@@ -5,6 +5,7 @@ from typing import Final
 
 from hyperpod_dpd.catalog.instances import InstanceType
 from hyperpod_dpd.lint.command import Arguments, arguments, words
+from hyperpod_dpd.lint.flags import written_out
 from hyperpod_dpd.lint.image import engine_versions
 from hyperpod_dpd.lint.lmcache import from_environment
 from hyperpod_dpd.lint.lookup import geometry_of, instance_named
@@ -46,8 +47,9 @@ def _worker(
     environment: Mapping[str, Variable] = {}
     if worker is not None:
         environment = variables(owner.namespace, worker, resolver, "environmentVariables")
-    given = _arguments(worker, part)
     image = None if worker is None else worker.get("image")
+    versions = engine_versions(image, operator=True)
+    given = written_out(_arguments(worker, part), versions)
     lmcache = dict(from_environment(environment))
     if BUFFER_VARIABLE in environment:
         lmcache["pd_buffer_size"] = environment[BUFFER_VARIABLE].node
@@ -66,7 +68,7 @@ def _worker(
         lmcache=lmcache,
         lmcache_known=True,
         environment=environment,
-        engine=engine_versions(image, operator=True),
+        engine=versions,
         image=image,
         instance=_instance(spec),
         geometry=geometry_of(names),

@@ -6,6 +6,7 @@ from typing import Final
 
 from hyperpod_dpd.catalog.instances import InstanceType
 from hyperpod_dpd.lint.command import Arguments
+from hyperpod_dpd.lint.flags import written_out
 from hyperpod_dpd.lint.image import engine_versions
 from hyperpod_dpd.lint.lmcache import configuration
 from hyperpod_dpd.lint.lookup import geometry_of, instance_named
@@ -104,24 +105,26 @@ def _router(pod: Pod, container: Container) -> Router:
 
 
 def _worker(pod: Pod, container: Container, resolver: Resolver) -> Worker:
-    transfer = _transfer(container.arguments)
-    lmcache, known = configuration(pod, container, resolver)
     image = container.node.get("image")
+    versions = engine_versions(image)
+    arguments = written_out(container.arguments, versions)
+    transfer = _transfer(arguments)
+    lmcache, known = configuration(pod, container, resolver)
     return Worker(
         role=_role(pod, transfer, lmcache),
         owner=pod.owner,
         pod=pod,
         container=container,
         node=container.node,
-        arguments=container.arguments,
+        arguments=arguments,
         transfer=transfer,
         lmcache=lmcache,
         lmcache_known=known,
         environment=container.environment,
-        engine=engine_versions(image),
+        engine=versions,
         image=image,
         instance=_instance(pod),
-        geometry=geometry_of(model_names(container.arguments)),
+        geometry=geometry_of(model_names(arguments)),
         resources=container.node.get("resources"),
         replicas=pod.replicas,
     )

@@ -297,3 +297,12 @@ def test_a_kustomization_that_changes_what_is_below_it_is_said_not_to_be_applied
     assert "DPD-LINT-001" not in {finding.rule for finding in _report(text).findings}
     found = _report(text + "patches: [{path: b.yaml}]\n").findings
     assert ("DPD-LINT-001", 4) in {(finding.rule, finding.line) for finding in found}
+
+
+def test_an_abbreviated_flag_is_the_flag() -> None:
+    report = _report(_pod("command: [vllm, serve, m, --tensor-parallel-siz, '4', --max-num-seq=8]"))
+    (worker,) = report.manifests.workers
+    assert (worker.tensor_parallel, worker.arguments.number("--max-num-seqs")) == (4, 8)
+    assert "DPD-LINT-205" not in {finding.rule for finding in report.findings}
+    ambiguous = _report(_pod("command: [vllm, serve, m, --max-num, '4']"))
+    assert "DPD-LINT-205" in {finding.rule for finding in ambiguous.findings}

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from hyperpod_dpd.catalog.engine_words import vllm_flags
-from hyperpod_dpd.catalog.engines import engines
-from hyperpod_dpd.lint.model import Fault, ManifestSet, Worker, fault
+from hyperpod_dpd.lint.flags import known_flags
+from hyperpod_dpd.lint.model import Fault, ManifestSet, fault
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import manifest_rule
 from hyperpod_dpd.rules.serving.dpd_srv_205 import REMOVED_FLAGS
@@ -21,7 +20,7 @@ from hyperpod_dpd.spec.violation import close_to
 def flags_are_known(manifests: ManifestSet) -> Iterator[Fault]:
     """VLLM exits with code 2 on a flag that it does not know, and the pod crashes in a loop."""
     for worker in manifests.workers:
-        known = _known(worker)
+        known = known_flags(worker.engine)
         for argument in worker.arguments.flags:
             if argument.flag in REMOVED_FLAGS:
                 yield fault(
@@ -37,10 +36,3 @@ def flags_are_known(manifests: ManifestSet) -> Iterator[Fault]:
                     given=f"`{argument.text}`",
                     fix=close_to(argument.flag, sorted(known)) or "remove it",
                 )
-
-
-def _known(worker: Worker) -> frozenset[str] | None:
-    """Return the flags of the worker's version; those of any tested version where the image does not tell it."""
-    if worker.engine.knows("vllm"):
-        return vllm_flags(worker.engine.vllm)
-    return frozenset().union(*(vllm_flags(row.vllm) or () for row in engines()))
