@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, ImageByDigest, NamespaceName, TopicArn
+from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, ImageByDigest, NamespaceName, TopicArn, Url
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
 
 
@@ -47,7 +47,7 @@ class Alerts:
     topic_arn: TopicArn | None = None
     """Existing SNS topic; absent: an encrypted one is created."""
 
-    runbooks_url: NonEmptyStr | None = None
+    runbooks_url: Url | None = None
     """Address under which `docs/runbooks` is published; absent: alerts name the path in this repository."""
 
 
