@@ -152,6 +152,7 @@ def _of_our_arguments() -> Iterator[Edit]:
 
 def _of_our_environment() -> Iterator[Edit]:
     """Environment, resources, placement and security of the rendered workers."""
+    yield _ours(316, "prefill", "- name: FI_EFA_ENABLE_SHM_TRANSFER", "- name: FI_EFA_DISABLE_SHM_TRANSFER")
     yield _ours(
         211,
         "prefill",

@@ -29,7 +29,7 @@ class EngineVersions:
         """Return the version of `part` for a message, with what was assumed."""
         version = getattr(self, part)
         name = {"vllm": "vLLM", "lmcache": "LMCache"}[part]
-        return f"{name} {version}" if self.knows(part) else f"{name} {version}, which is assumed"
+        return f"{name} {version}" if self.knows(part) else f"{name} {version} (assumed)"
 
     @property
     def vllm_version(self) -> tuple[int, ...]:

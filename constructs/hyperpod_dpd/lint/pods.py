@@ -25,6 +25,7 @@ _PROGRAMS: Final = {
 """What a word of a command line starts, by its last part."""
 
 _SHELL_VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ENGINE_IMAGES: Final = ("lmcache/vllm-openai", "vllm/vllm-openai", "deep-learning-containers/vllm")
 
 
@@ -105,7 +106,7 @@ def _pod(owner: KubernetesObject, template: Node, spec: Node, replicas: int, res
 
 
 def _container(namespace: str, node: Node, resolver: Resolver) -> Container:
-    environment = variables(namespace, node, resolver)
+    environment = dict(variables(namespace, node, resolver))
     program, found = _program(node, environment)
     return Container(
         name=node.text_at("name") or "?",
@@ -156,12 +157,14 @@ def _variable(namespace: str, name: str, entry: Node, resolver: Resolver) -> Var
     )
 
 
-def _program(container: Node, environment: Mapping[str, Variable]) -> tuple[str, Arguments]:
+def _program(container: Node, environment: dict[str, Variable]) -> tuple[str, Arguments]:
+    """Return what the container runs; variables that its script sets on the way are added to `environment`."""
     tokens = [
         _expanded(token, environment) for token in words(container.get("command"), container.get("args"))
     ]
     for line in programs(tokens):
-        found = _recognised(tuple(_shell_expanded(token, environment) for token in line))
+        words_of_line = tuple(_shell_expanded(token, environment) for token in line)
+        found = _recognised(_after_assignments(words_of_line, environment))
         if found is not None:
             return found
     image = container.text_at("image") or ""
@@ -197,6 +200,20 @@ def _shell_expanded(token: Token, environment: Mapping[str, Variable]) -> Token:
 
     text = _SHELL_VARIABLE.sub(value, token.text)
     return token if text == token.text else Token(text=text, node=token.node)
+
+
+def _after_assignments(line: tuple[Token, ...], environment: dict[str, Variable]) -> tuple[Token, ...]:
+    """Put `NAME=value` at the begin of a line, and after `export`, into `environment`; return the rest."""
+    exports = bool(line) and line[0].text == "export"
+    rest = line[1:] if exports else line
+    while rest and (found := _ASSIGNMENT.fullmatch(rest[0].text)):
+        name, value = found.groups()
+        token = Token(text=value, node=rest[0].node)
+        environment[name] = Variable(
+            name=name, value=value if token.known else None, field=None, node=rest[0].node
+        )
+        rest = rest[1:]
+    return () if exports else rest
 
 
 def _recognised(line: tuple[Token, ...]) -> tuple[str, Arguments] | None:

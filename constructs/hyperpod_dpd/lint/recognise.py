@@ -50,14 +50,17 @@ def recognise(documents: tuple[Node, ...]) -> ManifestSet:
         for container in pod.containers:
             if container.program == VLLM:
                 workers.append(_worker(pod, container, resolver))
-                _say_variables(container, resolver)
+                _say_variables(container.arguments, resolver)
             elif container.program in ROUTERS:
                 routers.append(_router(pod, container))
             else:
                 unknown += _unknown(container, pod)
     operator_endpoints = tuple(each for each in found.objects if each.kind == "InferenceEndpointConfig")
     for each in operator_endpoints:
-        workers += operator_workers(each, resolver)
+        made = list(operator_workers(each, resolver))
+        workers += made
+        for worker in made:
+            _say_variables(worker.arguments, resolver)
     return ManifestSet(
         objects=found.objects,
         pods=all_pods,
@@ -65,7 +68,7 @@ def recognise(documents: tuple[Node, ...]) -> ManifestSet:
         routers=tuple(routers),
         operator_endpoints=operator_endpoints,
         unknown=tuple(unknown),
-        unresolved=tuple(resolver.unresolved),
+        unresolved=tuple(dict.fromkeys(resolver.unresolved)),
         broken=tuple(resolver.broken),
         notes=tuple(_notes(workers)),
     )
@@ -86,9 +89,9 @@ def _unknown(container: Container, pod: Pod) -> Iterator[Fault]:
         )
 
 
-def _say_variables(container: Container, resolver: Resolver) -> None:
+def _say_variables(arguments: Arguments, resolver: Resolver) -> None:
     """Speak of arguments whose value only the running container knows."""
-    for argument in container.arguments.flags:
+    for argument in arguments.flags:
         if argument.value is not None and not argument.value.known:
             resolver.missing(argument.node, f"the value of `{argument.flag}`", "write the value out")
 

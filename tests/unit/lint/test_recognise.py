@@ -306,3 +306,20 @@ def test_an_abbreviated_flag_is_the_flag() -> None:
     assert "DPD-LINT-205" not in {finding.rule for finding in report.findings}
     ambiguous = _report(_pod("command: [vllm, serve, m, --max-num, '4']"))
     assert "DPD-LINT-205" in {finding.rule for finding in ambiguous.findings}
+
+
+def test_variables_that_a_script_sets_are_the_engine_s() -> None:
+    script = (
+        "command: [bash, -c]\nargs:\n  - |\n    export A=1 B=$(hostname -i)\n"
+        "    RANKS=4\n    C=3 exec vllm serve m -tp $RANKS\n"
+    )
+    worker = _worker(_pod(script))
+    assert worker.tensor_parallel == 4
+    assert {name: variable.value for name, variable in worker.environment.items()} == {
+        "A": "1",
+        "B": None,
+        "RANKS": "4",
+        "C": "3",
+    }
+    assert worker.environment["A"].node.line == 10
+    assert "DPD-LINT-005" not in {finding.rule for finding in _report(_pod(script)).findings}

@@ -19,7 +19,11 @@ def values_are_given(manifests: ManifestSet) -> Iterator[Fault]:
     for pod in manifests.pods:
         for container in pod.containers:
             for name, variable in container.environment.items():
-                if variable.value is None and variable.node.get("valueFrom") is None:
+                if (
+                    variable.value is None
+                    and variable.node.text is None
+                    and variable.node.get("valueFrom") is None
+                ):
                     yield fault(
                         variable.node,
                         says=f"variable `{name}` of container `{container.name}` has no value",

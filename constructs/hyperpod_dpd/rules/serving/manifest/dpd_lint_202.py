@@ -23,7 +23,9 @@ def side_channel_is_the_pod(manifests: ManifestSet) -> Iterator[Fault]:
         if not worker.through_nixl or worker.operator:
             continue
         given = worker.environment.get("VLLM_NIXL_SIDE_CHANNEL_HOST")
-        if given is None or (given.field != "status.podIP" and (given.value or "") not in _POD_ADDRESS):
+        if given is not None and given.value is None and given.field in {None, "status.podIP"}:
+            continue  # the pod's address, or what only a script or a secret knows
+        if given is None or (given.value or "") not in _POD_ADDRESS:
             yield fault(
                 worker.variable_at("VLLM_NIXL_SIDE_CHANNEL_HOST"),
                 says=f"{worker} tells others an address at which it is not",

@@ -11,21 +11,19 @@ from hyperpod_dpd.rules.registry import manifest_rule
 @manifest_rule(
     "DPD-LINT-309",
     severity=Severity.ERROR,
-    title="`FI_EFA_ENABLE_SHM_TRANSFER` is 0",
+    title="`FI_EFA_ENABLE_SHM_TRANSFER` is not switched on",
     sources=("ai-dynamo/dynamo PR 9712",),
     facts=("E8",),
 )
 def shm_transfer_is_off(manifests: ManifestSet) -> Iterator[Fault]:
-    """Libfabric's shared-memory path is on by default and corrupts GPU buffers under load."""
+    """Libfabric's shared-memory path corrupts GPU buffers under load."""
     for worker in manifests.handing_over:
-        if worker.operator or not worker.efa_devices:
-            continue
         given = worker.environment.get("FI_EFA_ENABLE_SHM_TRANSFER")
-        if given is None or (given.value is not None and given.value not in FALSE):
+        if given is not None and given.value is not None and given.value not in FALSE:
             yield fault(
-                worker.variable_at("FI_EFA_ENABLE_SHM_TRANSFER"),
+                given.node,
                 says=f"libfabric of {worker} passes GPU buffers through shared memory",
-                given="nothing" if given is None else f"`FI_EFA_ENABLE_SHM_TRANSFER: {given.value}`",
+                given=f"`FI_EFA_ENABLE_SHM_TRANSFER: {given.value}`",
                 limit='"0"',
                 fix='set `FI_EFA_ENABLE_SHM_TRANSFER: "0"`',
             )
