@@ -31,7 +31,7 @@ def test_findings_are_1_with_file_line_rule_numbers_and_fix() -> None:
     assert done.returncode == 1
     first = done.stderr.decode().splitlines()[0]
     assert first.startswith(f"{_FAULT}:100: error: DPD-LINT-101 ")
-    for part in ("`pd_peer_init_port: [7300]`", "1 ports", "limit 8", "help: name 8 ports"):
+    for part in ("`pd_peer_init_port: [7300]`", "1 of 8 ports", "limit 8", "help: name 8 ports"):
         assert part in first
 
 

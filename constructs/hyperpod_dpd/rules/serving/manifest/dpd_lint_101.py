@@ -48,7 +48,7 @@ def ports_are_one_per_rank(manifests: ManifestSet) -> Iterator[Fault]:
                     worker.at(key),
                     says=f"`{key}` of {worker} has not one port per rank",
                     given=f"`{key}: {list(ports)}`",
-                    computed=f"{len(ports)} ports",
+                    computed=f"{len(ports)} of {ranks} ports",
                     limit=f"{ranks}: `--tensor-parallel-size`",
                     fix=f"name {ranks} ports",
                 )
