@@ -19,6 +19,11 @@ ATTEMPTS = 4
 """Tries of a call that is throttled or fails; the adaptive mode also slows down the calls that follow."""
 
 
+SERVICE = "Service"
+"""Key of an answer's metadata under which the name of the client is noted: EKS and SageMaker both have a
+`DescribeCluster`, and an error does not say whose it is."""
+
+
 class Account(Protocol):
     """What a check may use."""
 
@@ -32,9 +37,6 @@ class Account(Protocol):
 
     def client(self, service: str, *, region: str | None = None) -> Any:
         """Return the boto3 client of `service`, in the deployment's region unless `region` says otherwise."""
-
-    def offers(self, service: str) -> bool:
-        """Whether `service` has an endpoint in the deployment's region, by botocore's own list."""
 
     def now(self) -> datetime:
         """Return the time, with its zone."""
@@ -77,6 +79,7 @@ class AwsAccount:
         from botocore.config import Config  # noqa: PLC0415
 
         self._session = session or boto3.Session(profile_name=profile, region_name=region)
+        self._session.events.register("after-call", _note_service)
         self._region = region
         self._config = Config(
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
@@ -116,11 +119,6 @@ class AwsAccount:
                 )
             return self._clients[key]
 
-    def offers(self, service: str) -> bool:
-        """Whether botocore lists an endpoint of `service` in the region."""
-        with self._lock:
-            return self._region in self._session.get_available_regions(service)
-
     def now(self) -> datetime:
         """Return the time in UTC."""
         return datetime.now(UTC)
@@ -147,6 +145,10 @@ class AwsAccount:
         """
         with _OPENER.open(_https(url), timeout=READ_TIMEOUT_SECONDS) as answer:
             return answer.read(1_000_000)  # type: ignore[no-any-return]
+
+
+def _note_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+    parsed.setdefault("ResponseMetadata", {})[SERVICE] = model.service_model.service_name
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

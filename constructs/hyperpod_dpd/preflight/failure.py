@@ -1,15 +1,20 @@
 """What a failed call means for whoever runs the preflight."""
 
 import re
-from collections.abc import Sequence
 from enum import StrEnum
+from textwrap import shorten
 
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
+from hyperpod_dpd.preflight.account import SERVICE
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Gap
 from hyperpod_dpd.spec.value import record
+
+_LONGEST = 200
+"""Characters of a foreign error that are shown; a page of HTML helps nobody."""
 
 
 class Kind(StrEnum):
@@ -98,12 +103,18 @@ _THROTTLED = {
 _NETWORK = (boto.HTTPClientError, boto.ConnectionError)
 
 
-def explain(error: Exception, calls: Sequence[Call] = ()) -> Failure:
-    """Return what `error` means; `calls` are those that the check may have made."""
+def explain(error: Exception) -> Failure:
+    """Return what `error` means."""
     if isinstance(error, ClientError):
-        return _answered(error, calls)
+        return _answered(error)
     if isinstance(error, BotoCoreError):
         return _not_answered(error)
+    if isinstance(error, ResponseParserError):
+        return Failure(
+            kind=Kind.NETWORK,
+            why=f"what answers is not AWS: {_short(error)}",
+            fix="look for a proxy or a portal between this machine and AWS",
+        )
     return Failure(
         kind=Kind.OTHER,
         why=f"an unexpected answer: {type(error).__name__}: {_short(error)}",
@@ -146,11 +157,11 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _answered(error: ClientError, calls: Sequence[Call]) -> Failure:
+def _answered(error: ClientError) -> Failure:
     code, operation = code_of(error), error.operation_name
     text = _without_blob(str(error.response.get("Error", {}).get("Message") or code))
     if code in _DENIED:
-        return _denied(operation, text, calls)
+        return _denied(error, text)
     if code in _THROTTLED:
         return Failure(
             kind=Kind.THROTTLED,
@@ -167,8 +178,9 @@ def _answered(error: ClientError, calls: Sequence[Call]) -> Failure:
     )
 
 
-def _denied(operation: str, text: str, calls: Sequence[Call]) -> Failure:
-    action = next((call.action for call in calls if call.operation == operation), None) or operation
+def _denied(error: ClientError, text: str) -> Failure:
+    service = str(error.response["ResponseMetadata"].get(SERVICE, ""))
+    action = Call(service=service, operation=error.operation_name).action or error.operation_name
     if "service control policy" in text:
         return Failure(
             kind=Kind.DENIED,
@@ -194,4 +206,4 @@ def _without_blob(text: str) -> str:
 
 
 def _short(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")
+    return shorten(" ".join(str(error).split()).rstrip("."), _LONGEST, placeholder=" …")

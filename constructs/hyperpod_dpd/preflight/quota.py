@@ -45,5 +45,5 @@ def shortage(
         else f"{needed:,} needed",
         limit=f"{allowed:,.0f}",
         fix=f"`aws service-quotas request-service-quota-increase --service-code {quota.service} "
-        f"--quota-code {quota.code} --desired-value {total}`; GPU quotas take days",
+        f"--quota-code {quota.code} --desired-value {total}`; it is granted in minutes to days",
     )

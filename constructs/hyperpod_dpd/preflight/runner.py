@@ -100,7 +100,7 @@ def _ask(check: Check, deployment: Deployment, account: Account) -> tuple[Outcom
             else:
                 gaps.append(answer)
     except Exception as error:  # noqa: BLE001 - whatever AWS answers, the other checks have something to say
-        failure = explain(error, check.calls)
+        failure = explain(error)
         gaps.append(failure.gap(_subject(check)))
         hopeless = failure if failure.hopeless else None
     outcome = Outcome(

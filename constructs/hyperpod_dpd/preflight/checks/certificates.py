@@ -21,8 +21,9 @@ def _certificates(deployment: Deployment) -> Iterator[tuple[str, str]]:
     if balancer is not None and balancer.certificate_arn is not None:
         yield "routing.load_balancer.certificate_arn", balancer.certificate_arn
     certificate = deployment.serving.operator.certificate
-    if deployment.serving.backend == "operator" and certificate is not None:
-        yield "serving.operator.certificate.arn", certificate.arn
+    given = certificate.arn if certificate else None
+    if deployment.serving.backend == "operator" and given:
+        yield "serving.operator.certificate.arn", given
 
 
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
@@ -42,7 +43,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
         try:
             yield from _certificate(account, path, certificate_arn)
         except ClientError as error:
-            yield explain(error, CHECK.calls).gap(f"the certificate `{certificate_arn}`")
+            yield explain(error).gap(f"the certificate `{certificate_arn}`")
 
 
 def _certificate(account: Account, path: str, certificate_arn: str) -> Iterator[Problem]:

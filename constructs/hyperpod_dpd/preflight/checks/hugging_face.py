@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
+from botocore.exceptions import ClientError
+
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.check import Check, Gap
+from hyperpod_dpd.preflight.failure import code_of
 from hyperpod_dpd.preflight.secret import VALUE_CALL, secret_value, token_secret
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.serving.model_source import repository
@@ -19,7 +22,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     secret = token_secret(deployment)
     headers = {}
     if secret is not None:
-        token = secret_value(account, secret).strip()
+        token = _token(account, secret)
         if not token:
             return  # PRE-SEC-001 says so
         headers["Authorization"] = f"Bearer {token}"
@@ -33,6 +36,16 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
         )
         return
     yield from _judge(status, name, revision, secret)
+
+
+def _token(account: Account, secret: str) -> str:
+    try:
+        return secret_value(account, secret).strip()
+    except ClientError as error:
+        # absent, or about to be deleted
+        if code_of(error) not in ("ResourceNotFoundException", "InvalidRequestException"):
+            raise
+        return ""
 
 
 def _judge(status: int, name: str, revision: str, secret: str | None) -> Iterator[Problem | Gap]:

@@ -35,7 +35,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
         try:
             reason = _ecr(account, image) if image.ecr else _anonymously(account, image)
         except ClientError as error:
-            yield explain(error, CHECK.calls).gap(f"the image `{text}`")
+            yield explain(error).gap(f"the image `{text}`")
         except (OSError, KeyError, ValueError) as error:
             yield Gap(
                 what=f"the image `{text}`",

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from botocore.exceptions import EndpointConnectionError
+
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
@@ -10,16 +12,18 @@ from hyperpod_dpd.spec import Deployment
 
 
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
-    if not account.offers("amp"):
+    try:
+        # nothing to compare: an account that may not use the service is denied
+        account.client("amp").list_workspaces(maxResults=1)
+    except EndpointConnectionError as error:
+        # other services of the region have answered, and botocore's list of endpoints names every region
         yield Problem(
             path="platform.scraping",
-            says="Amazon Managed Prometheus is not in the region",
-            given=f"`scraping: collector` in `{deployment.region}`",
-            fix="`scraping: prometheus-operator` with a Prometheus of yours, or another region",
+            says="Amazon Managed Prometheus has no endpoint in the region",
+            given=f"`scraping: {deployment.platform.scraping}` in `{deployment.region}`",
+            computed=f"nothing answers at `{error.kwargs['endpoint_url']}`",
+            fix="choose another region, or `scraping: prometheus-operator` with a Prometheus of yours",
         )
-        return
-    # nothing to compare: an account that may not use the service is denied
-    account.client("amp").list_workspaces(maxResults=1)
 
 
 CHECK = Check(

@@ -19,7 +19,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             yield from _secret(deployment, account, path, name)
         except ClientError as error:
             # one that may not be read says nothing about the next
-            yield explain(error, CHECK.calls).gap(f"the secret `{name}`")
+            yield explain(error).gap(f"the secret `{name}`")
 
 
 def _secret(deployment: Deployment, account: Account, path: str, name: str) -> Iterator[Problem]:

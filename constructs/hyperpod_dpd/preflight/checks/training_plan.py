@@ -2,19 +2,25 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from hyperpod_dpd.derive.parameters import Parameter
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.preflight.failure import code_of
+from hyperpod_dpd.preflight.published import PUBLISHED_CALL, published
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.spec import Deployment, InstanceGroup, TrainingPlan
 
 _USABLE = ("Active", "Scheduled")
 _TARGET = "hyperpod-cluster"
+
+_LONGEST_WAIT = timedelta(hours=12)
+"""Longest timeout of an AWS::CloudFormation::WaitCondition, with which a deployment waits for its nodes."""
 
 Groups = list[tuple[str, InstanceGroup]]
 """Groups of one plan, each with its path into the deployment."""
@@ -38,7 +44,8 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             )
             continue
         yield from _window(path, plan, account)
-        yield from _capacity(deployment, groups, plan)
+        yield from _hardware(deployment, groups, plan)
+        yield from _count(deployment, account, groups, plan)
 
 
 def _groups(deployment: Deployment) -> Mapping[str, Groups]:
@@ -61,13 +68,14 @@ def _window(path: str, plan: dict[str, Any], account: Account) -> Iterator[Probl
             limit="`Active` or `Scheduled`",
             fix="reserve another plan (`aws sagemaker search-training-plan-offerings`), or use `on-demand`",
         )
-    elif start and start > now:
+    elif start and start > now + _LONGEST_WAIT:
         yield Problem(
             path=path,
-            says="the training plan has not begun",
+            says="the training plan begins too late for a deployment now",
             given=f"training plan `{name}`",
-            computed=f"it begins {start:%Y-%m-%d %H:%M} UTC, in {(start - now).total_seconds() / 3600:,.0f} hours",
-            fix="deploy when it has begun: until then the groups get no node",
+            computed=f"it begins {start:%Y-%m-%d %H:%M} UTC, in {_hours(start - now)}",
+            limit=f"{_hours(_LONGEST_WAIT)}, after which CloudFormation waits for nodes no longer",
+            fix="deploy shortly before it begins: until then the groups get no node",
         )
     targets = plan.get("TargetResources")
     if targets and _TARGET not in targets:
@@ -81,7 +89,11 @@ def _window(path: str, plan: dict[str, Any], account: Account) -> Iterator[Probl
         )
 
 
-def _capacity(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> Iterator[Problem]:
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:,.0f} hours"
+
+
+def _hardware(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> Iterator[Problem]:
     name = plan["TrainingPlanName"]
     reserved = plan.get("ReservedCapacitySummaries", ())
     for path, group in groups:
@@ -105,15 +117,24 @@ def _capacity(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> I
                 computed=f"training plan `{name}` is in " + ", ".join(f"`{zone}`" for zone in sorted(zones)),
                 fix="set `network.gpu_zone_id` to the plan's zone; EFA does not leave it",
             )
+
+
+def _count(
+    deployment: Deployment, account: Account, groups: Groups, plan: dict[str, Any]
+) -> Iterator[Problem]:
     wanted = sum(group.count for _, group in groups)
-    total = plan.get("TotalInstanceCount")
-    if total is not None and wanted > total:
+    total, free = plan.get("TotalInstanceCount"), plan.get("AvailableInstanceCount")
+    too_few = total is not None and wanted > total
+    taken = free is not None and wanted > free and not published(deployment, account, Parameter.HYPERPOD_ARN)
+    if too_few or taken:
         yield Problem(
             path=f"{groups[0][0]}.count",
-            says="the training plan holds too few instances",
-            given=f"training plan `{name}`",
+            says="the training plan holds too few instances"
+            if too_few
+            else "others use the training plan's instances",
+            given=f"training plan `{plan['TrainingPlanName']}`",
             computed=" + ".join(f"{group.count} (`{group.name}`)" for _, group in groups) + f" = {wanted}",
-            limit=f"{total}",
+            limit=f"{total} in all" if too_few else f"{free} of {total} free",
             fix="lower `count`, or reserve another plan for the rest",
         )
 
@@ -122,6 +143,7 @@ CHECK = Check(
     id="PRE-CAP-001",
     title="the training plans hold what the groups expect",
     calls=(
+        PUBLISHED_CALL,
         Call(
             service="sagemaker",
             operation="DescribeTrainingPlan",

@@ -1,0 +1,952 @@
+"""What a preflight finds in accounts with one thing wrong, and in accounts with nothing wrong."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from hyperpod_dpd.preflight.check import Check, Gap
+from hyperpod_dpd.preflight.checks import ALL, CHECKS, GATE
+from hyperpod_dpd.preflight.quota import QUOTA_CALLS
+from hyperpod_dpd.preflight.report import Report, Status
+from hyperpod_dpd.preflight.runner import preflight
+from hyperpod_dpd.spec import Deployment, Spot
+from tests.preflight.aws import ACCOUNT_ID, NOW, Refusal, TableAccount, Web, WebAnswer
+from tests.preflight.healthy import PLAN, deployments, healthy, quota, web
+from tests.support.deployments import ROOT, changed
+
+Call = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """One thing wrong with an account, or with a deployment for it, and what has to be said about it."""
+
+    check: str
+    says: tuple[str, ...]
+    """Texts that the message must hold: what was given, computed, the limit, the fix."""
+    path: str
+    deployment: str = "default"
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    answers: Mapping[Call, Any] = field(default_factory=dict)
+    web: Web = web
+    region: str = "us-east-1"
+
+    def altered(self) -> Deployment:
+        return changed(deployments()[self.deployment], **self.changes)
+
+    def account(self) -> TableAccount:
+        return TableAccount({**healthy(), **self.answers}, web=self.web, region=self.region)
+
+
+def _but(call: Call, **changes: Any) -> dict[Call, Any]:
+    """Change the top level of the only value of a healthy answer."""
+    ((key, value),) = healthy()[call].items()
+    row = value[0] if isinstance(value, list) else value
+    return {call: {key: [{**row, **changes}] if isinstance(value, list) else {**row, **changes}}}
+
+
+def _plan(**changes: Any) -> dict[Call, Any]:
+    call = ("sagemaker", "DescribeTrainingPlan")
+    return {call: {**healthy()[call], **changes}}
+
+
+def _reserved(**changes: Any) -> dict[Call, Any]:
+    row = healthy()["sagemaker", "DescribeTrainingPlan"]["ReservedCapacitySummaries"][0]
+    return _plan(ReservedCapacitySummaries=[{**row, **changes}])
+
+
+def _from(call: Call, name: str, **changes: Any) -> dict[Call, Any]:
+    """Change what a healthy account answers about the cluster `name`."""
+    answer: Callable[[Mapping[str, Any]], dict[str, Any]] = healthy()[call]
+    key = "name" if call[0] == "eks" else "ClusterName"
+    whole = answer({key: name})
+    altered = {"cluster": {**whole["cluster"], **changes}} if "cluster" in whole else {**whole, **changes}
+    return {call: lambda parameters: altered if parameters[key] == name else answer(parameters)}
+
+
+def _without_addon(name: str) -> dict[Call, Any]:
+    call = ("eks", "DescribeAddonVersions")
+    return {call: {"addons": [row for row in healthy()[call]["addons"] if row["addonName"] != name]}}
+
+
+def _addon(name: str, version: str) -> dict[Call, Any]:
+    call = ("eks", "DescribeAddonVersions")
+    rows = _without_addon(name)[call]["addons"]
+    return {call: {"addons": [*rows, {"addonName": name, "addonVersions": [{"addonVersion": version}]}]}}
+
+
+def _decision(decision: str, *, action: str, organization: bool = True) -> dict[Call, Any]:
+    def answer(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        allowed: dict[str, Any] = healthy()["iam", "SimulatePrincipalPolicy"](parameters)
+        for row in allowed["EvaluationResults"]:
+            if row["EvalActionName"] == action:
+                row["EvalDecision"] = decision
+                row["OrganizationsDecisionDetail"] = {"AllowedByOrganizations": organization}
+        return allowed
+
+    return {("iam", "SimulatePrincipalPolicy"): answer}
+
+
+def _no_endpoint(_parameters: Mapping[str, Any]) -> Any:
+    raise EndpointConnectionError(endpoint_url="https://aps.example")
+
+
+def _hub(status: int) -> Web:
+    return lambda _url, _headers: WebAnswer(status=status)
+
+
+def _buckets(*names: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda parameters: {} if parameters["Bucket"] in names else Refusal(code="404", status=404)
+
+
+PLANTED = {
+    "another-account": Planted(
+        check="PRE-ACC-001",
+        path="account",
+        deployment="default",
+        changes={"account": "999999999999"},
+        says=("given `account: 999999999999`", f"computed account `{ACCOUNT_ID}`", "--profile"),
+    ),
+    "another-region": Planted(
+        check="PRE-ACC-001",
+        path="region",
+        region="us-west-2",
+        says=("given `region: us-east-1`", "computed asked about `us-west-2`"),
+    ),
+    "region-not-enabled": Planted(
+        check="PRE-ACC-002",
+        path="region",
+        answers={
+            ("ec2", "DescribeRegions"): {
+                "Regions": [{"RegionName": "us-east-1", "OptInStatus": "not-opted-in"}]
+            }
+        },
+        says=("the region is `not-opted-in`", "aws account enable-region --region-name us-east-1"),
+    ),
+    "not-bootstrapped": Planted(
+        check="PRE-CDK-001",
+        path="region",
+        answers={("ssm", "GetParameter"): Refusal(code="ParameterNotFound")},
+        says=("not bootstrapped", f"help: `cdk bootstrap aws://{ACCOUNT_ID}/us-east-1`"),
+    ),
+    "old-bootstrap": Planted(
+        check="PRE-CDK-001",
+        path="region",
+        answers={
+            ("ssm", "GetParameter"): lambda parameters: (
+                {"Parameter": {"Value": "5"}}
+                if parameters["Name"] == "/cdk-bootstrap/hnb659fds/version"
+                else Refusal(code="ParameterNotFound")
+            )
+        },
+        says=("too old", "computed bootstrap version 5", "limit at least 6"),
+    ),
+    "restricted-bootstrap": Planted(
+        check="PRE-CDK-002",
+        path="hyperpod",
+        answers=_decision("implicitDeny", action="sagemaker:CreateCluster"),
+        says=(
+            "`cdk-hnb659fds-cfn-exec-role-123456789012-us-east-1`",
+            "denied: `sagemaker:CreateCluster`",
+            "--cloudformation-execution-policies",
+        ),
+    ),
+    "service-control-policy": Planted(
+        check="PRE-CDK-002",
+        path="hyperpod",
+        answers=_decision("implicitDeny", action="eks:CreateCluster", organization=False),
+        says=("a service control policy keeps CloudFormation from", "denies `eks:CreateCluster`"),
+    ),
+    "service-linked-role-forbidden": Planted(
+        check="PRE-HP-001",
+        path="hyperpod",
+        answers=_decision("explicitDeny", action="iam:CreateServiceLinkedRole"),
+        says=("AWSServiceRoleForSageMakerHyperPod", "denied: `iam:CreateServiceLinkedRole`"),
+    ),
+    "quota-0": Planted(
+        check="PRE-QUO-001",
+        path="hyperpod.instance_groups[0].count",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_8762A75F=0.0)},
+        says=(
+            "quota `ml.p5.48xlarge for cluster usage` (L-8762A75F)",
+            "given `ml.p5.48xlarge` on-demand in `prefill` 1, `decode` 1",
+            "computed 2 needed + 2 in use by other clusters = 4",
+            "limit 0.",
+            "--quota-code L-8762A75F --desired-value 4",
+        ),
+    ),
+    "quota-of-an-account-that-never-asked": Planted(
+        check="PRE-QUO-001",
+        path="hyperpod.instance_groups[0].count",
+        answers={
+            ("service-quotas", "GetServiceQuota"): Refusal(code="NoSuchResourceException"),
+            ("service-quotas", "GetAWSDefaultServiceQuota"): quota(L_8762A75F=0.0),
+        },
+        says=("limit 0.",),
+    ),
+    "spot-quota": Planted(
+        check="PRE-QUO-001",
+        path="hyperpod.instance_groups[1].count",
+        deployment="plan",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_F742E2D7=0.0)},
+        says=("`ml.p5.48xlarge for cluster spot instance usage`", "computed 1 needed", "limit 0."),
+    ),
+    "too-many-instances": Planted(
+        check="PRE-QUO-002",
+        path="hyperpod.instance_groups",
+        changes={"hyperpod__instance_groups__0__count": 20},
+        answers={("service-quotas", "GetServiceQuota"): quota(L_2CE978FC=20.0)},
+        says=("Maximum number instances allowed per SageMaker HyperPod cluster", "21 needed", "limit 20"),
+    ),
+    "too-many-instances-in-all-clusters": Planted(
+        check="PRE-QUO-002",
+        path="hyperpod.instance_groups",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_3308CCC7=3.0)},
+        says=("2 needed + 2 in use by other clusters = 4", "limit 3."),
+    ),
+    "spot-total": Planted(
+        check="PRE-QUO-002",
+        path="hyperpod.instance_groups",
+        deployment="plan",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_97A2C724=0.0)},
+        says=("Total number of Spot instances", "given 1 Spot instances"),
+    ),
+    "volume-too-large": Planted(
+        check="PRE-QUO-002",
+        path="hyperpod.instance_groups[1].volume_gib",
+        changes={"hyperpod__instance_groups__1__volume_gib": 2000},
+        answers={("service-quotas", "GetServiceQuota"): quota(L_E13DF72A=1024.0)},
+        says=("given `volume_gib: 2000`", "limit 1,024 GiB"),
+    ),
+    "five-vpcs": Planted(
+        check="PRE-QUO-003",
+        path="network",
+        answers={
+            ("service-quotas", "GetServiceQuota"): quota(L_F678F1CE=5.0),
+            ("ec2", "DescribeVpcs"): {"Vpcs": [{"VpcId": f"vpc-{number}"} for number in range(5)]},
+        },
+        says=("`VPCs per Region`", "1 needed + 5 in use = 6", "limit 5"),
+    ),
+    "five-addresses": Planted(
+        check="PRE-QUO-003",
+        path="network.egress",
+        answers={
+            ("service-quotas", "GetServiceQuota"): quota(L_0263D0A3=5.0),
+            ("ec2", "DescribeAddresses"): {"Addresses": [{"PublicIp": "192.0.2.1"}] * 5},
+        },
+        says=("`EC2-VPC Elastic IPs`", "given `egress: nat`", "limit 5"),
+    ),
+    "cidrs": Planted(
+        check="PRE-QUO-003",
+        path="network.gpu_cidr",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_83CA0A9D=1.0)},
+        says=("`IPv4 CIDR blocks per VPC`", "`gpu_cidr: 10.1.0.0/16`", "computed 2 needed"),
+    ),
+    "endpoints": Planted(
+        check="PRE-QUO-003",
+        path="network.interface_endpoints",
+        deployment="closed",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_29B6F2EB=10.0)},
+        says=("`Interface VPC endpoints per VPC`", "18 needed", "limit 10"),
+    ),
+    "interfaces": Planted(
+        check="PRE-QUO-004",
+        path="hyperpod.instance_groups",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_DF5E4CA3=64.0)},
+        says=("1 × 32 cards (`prefill`) + 1 × 32 cards (`decode`)", "64 needed + 1 in use = 65", "limit 64"),
+    ),
+    "five-vcpus": Planted(
+        check="PRE-QUO-005",
+        path="cluster.system_nodes",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_1216C47A=5.0)},
+        says=("2 × `m6i.xlarge` with 4 vCPUs", "8 needed + 4 in use = 12", "limit 5"),
+    ),
+    "zone-unseen": Planted(
+        check="PRE-ZON-001",
+        path="network.gpu_zone_id",
+        answers={
+            ("ec2", "DescribeAvailabilityZones"): {
+                "AvailabilityZones": [
+                    {"ZoneId": "use1-az1", "State": "available"},
+                    {"ZoneId": "use1-az4", "State": "available"},
+                ]
+            }
+        },
+        says=("given `use1-az6`", "the account does not see it", "`use1-az1`, `use1-az4`"),
+    ),
+    "wrong-zone": Planted(
+        check="PRE-ZON-002",
+        path="hyperpod.instance_groups[0].instance_type",
+        answers={
+            ("ec2", "DescribeInstanceTypeOfferings"): {
+                "InstanceTypeOfferings": [
+                    {"InstanceType": "p5.48xlarge", "Location": "use1-az2"},
+                    {"InstanceType": "m6i.xlarge", "Location": "use1-az4"},
+                    {"InstanceType": "m6i.xlarge", "Location": "use1-az6"},
+                ]
+            }
+        },
+        says=(
+            "given `p5.48xlarge` in `use1-az6`",
+            "limit offered in `use1-az2`",
+            "offered does not mean free",
+        ),
+    ),
+    "plan-unknown": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].capacity.arn",
+        deployment="plan",
+        answers={("sagemaker", "DescribeTrainingPlan"): Refusal(code="ResourceNotFound")},
+        says=(f"given `{PLAN}`", "list-training-plans --region us-east-1"),
+    ),
+    "plan-expired": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].capacity.arn",
+        deployment="plan",
+        answers=_plan(Status="Expired", EndTime=NOW - timedelta(days=2)),
+        says=("status `Expired`, ended 2026-11-28 12:00 UTC", "limit `Active` or `Scheduled`"),
+    ),
+    "plan-not-begun": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].capacity.arn",
+        deployment="plan",
+        answers=_plan(Status="Scheduled", StartTime=NOW + timedelta(hours=30)),
+        says=("it begins 2026-12-01 18:00 UTC, in 30 hours", "limit 12 hours"),
+    ),
+    "plan-in-another-zone": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].capacity.arn",
+        deployment="plan",
+        answers=_reserved(AvailabilityZoneId="use1-az2"),
+        says=("given `prefill` in `use1-az6`", "is in `use1-az2`", "`network.gpu_zone_id`"),
+    ),
+    "plan-of-another-type": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].instance_type",
+        deployment="plan",
+        answers=_reserved(InstanceType="ml.p5en.48xlarge"),
+        says=("given `ml.p5.48xlarge`", "it holds `ml.p5en.48xlarge`"),
+    ),
+    "plan-too-small": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].count",
+        deployment="plan",
+        changes={"hyperpod__instance_groups__0__count": 3},
+        answers={},
+        says=("computed 3 (`prefill`) = 3", "limit 2 in all."),
+    ),
+    "plan-used-by-others": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].count",
+        deployment="plan",
+        answers=_plan(AvailableInstanceCount=0),
+        says=("others use the training plan's instances", "limit 0 of 2 free"),
+    ),
+    "plan-for-training-jobs": Planted(
+        check="PRE-CAP-001",
+        path="hyperpod.instance_groups[0].capacity.arn",
+        deployment="plan",
+        answers=_plan(TargetResources=["training-job"]),
+        says=("it is for `training-job`", "limit `hyperpod-cluster`"),
+    ),
+    "kubernetes-not-offered": Planted(
+        check="PRE-EKS-001",
+        path="cluster.kubernetes_version",
+        answers={
+            ("eks", "DescribeClusterVersions"): {
+                "clusterVersions": [
+                    {"clusterVersion": "1.35", "versionStatus": "UNSUPPORTED"},
+                    {"clusterVersion": "1.36", "versionStatus": "STANDARD_SUPPORT"},
+                ]
+            }
+        },
+        says=('given `kubernetes_version: "1.35"`', "EKS no longer supports it", "limit offered: 1.36"),
+    ),
+    "addon-not-offered": Planted(
+        check="PRE-EKS-002",
+        path="cluster.addon_versions.cert-manager",
+        answers=_without_addon("cert-manager"),
+        says=("`cert-manager` for Kubernetes 1.35 in `us-east-1`",),
+    ),
+    "addon-version-not-offered": Planted(
+        check="PRE-EKS-002",
+        path="cluster.addon_versions.amazon-sagemaker-hyperpod-inference",
+        answers=_addon("amazon-sagemaker-hyperpod-inference", "v1.2.0-eksbuild.1"),
+        says=(
+            "`amazon-sagemaker-hyperpod-inference: v1.5.0-eksbuild.1`",
+            "newest offered: v1.2.0-eksbuild.1",
+        ),
+    ),
+    "existing-config-map": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.eks_name",
+        deployment="existing",
+        answers=_from(
+            ("eks", "DescribeCluster"), "shared", accessConfig={"authenticationMode": "CONFIG_MAP"}
+        ),
+        says=("computed `CONFIG_MAP`", "limit `API` or `API_AND_CONFIG_MAP`", "update-cluster-config"),
+    ),
+    "existing-too-new": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.eks_name",
+        deployment="existing",
+        answers=_from(("eks", "DescribeCluster"), "shared", version="1.36"),
+        says=("computed Kubernetes 1.36", "limit 1.30 to 1.35"),
+    ),
+    "existing-of-another-version": Planted(
+        check="PRE-EKS-003",
+        path="cluster.kubernetes_version",
+        deployment="existing",
+        answers=_from(("eks", "DescribeCluster"), "shared", version="1.34"),
+        says=("`shared` has 1.34", 'write `kubernetes_version: "1.34"`'),
+    ),
+    "existing-being-updated": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.eks_name",
+        deployment="existing",
+        answers=_from(("eks", "DescribeCluster"), "shared", status="FAILED"),
+        says=("status `FAILED`", "limit `ACTIVE`"),
+    ),
+    "existing-old-cni": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.eks_name",
+        deployment="existing",
+        answers=_but(("eks", "DescribeAddon"), addonVersion="v1.18.2-eksbuild.1"),
+        says=("`vpc-cni` v1.18.2-eksbuild.1", "limit at least v1.18.3-eksbuild.1"),
+    ),
+    "existing-eks-absent": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.eks_name",
+        deployment="existing",
+        answers={("eks", "DescribeCluster"): Refusal(code="ResourceNotFoundException")},
+        says=("no such EKS cluster", "given `eks_name: shared`"),
+    ),
+    "existing-hyperpod-absent": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.hyperpod_name",
+        deployment="existing",
+        answers={("sagemaker", "DescribeCluster"): Refusal(code="ResourceNotFound")},
+        says=("no such HyperPod cluster", "given `hyperpod_name: gpus`"),
+    ),
+    "existing-hyperpod-failed": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.hyperpod_name",
+        deployment="existing",
+        answers=_from(
+            ("sagemaker", "DescribeCluster"), "gpus", ClusterStatus="Failed", FailureMessage="no capacity"
+        ),
+        says=("status `Failed`: no capacity",),
+    ),
+    "existing-pair-does-not-match": Planted(
+        check="PRE-EKS-003",
+        path="cluster.existing.hyperpod_name",
+        deployment="existing",
+        answers=_from(("sagemaker", "DescribeCluster"), "gpus", Orchestrator={}),
+        says=("its orchestrator is `Slurm`",),
+    ),
+    "existing-subnet-full": Planted(
+        check="PRE-NET-001",
+        path="hyperpod.instance_groups",
+        deployment="existing",
+        answers=_but(("ec2", "DescribeSubnets"), AvailableIpAddressCount=80),
+        says=("given `subnet-0123456789abcdef0` (10.1.0.0/20)", "computed 81 addresses", "limit 80 free"),
+    ),
+    "existing-subnet-elsewhere": Planted(
+        check="PRE-NET-001",
+        path="hyperpod.instance_groups[0].zone_id",
+        deployment="existing",
+        answers=_but(("ec2", "DescribeSubnets"), AvailabilityZoneId="use1-az2"),
+        says=("`subnet-0123456789abcdef0` in `use1-az2`",),
+    ),
+    "eks-name-taken": Planted(
+        check="PRE-NAM-001",
+        path="name",
+        answers={("eks", "DescribeCluster"): {"cluster": {"name": "llama-3-3-70b-p5"}}},
+        says=("name of the EKS cluster is taken", "given `llama-3-3-70b-p5`"),
+    ),
+    "hyperpod-name-taken": Planted(
+        check="PRE-NAM-001",
+        path="hyperpod.cluster_name",
+        changes={"hyperpod__cluster_name": "training"},
+        answers={},
+        says=("name of the HyperPod cluster is taken", "gives its capacity away"),
+    ),
+    "bucket-name-taken": Planted(
+        check="PRE-NAM-001",
+        path="name",
+        answers={("s3", "HeadBucket"): _buckets("sagemaker-llama-3-3-70b-p5-123456789012-us-east-1")},
+        says=("given `sagemaker-llama-3-3-70b-p5-123456789012-us-east-1`",),
+    ),
+    "bucket-of-somebody-else": Planted(
+        check="PRE-NAM-001",
+        path="name",
+        answers={("s3", "HeadBucket"): Refusal(code="403", status=403)},
+        says=("name of the bucket is taken",),
+    ),
+    "model-bucket-absent": Planted(
+        check="PRE-DAT-001",
+        path="model.source.bucket",
+        deployment="bucket",
+        answers={("s3", "HeadBucket"): _buckets()},
+        says=("the model bucket does not exist", "given `bucket: weights`"),
+    ),
+    "model-bucket-elsewhere": Planted(
+        check="PRE-DAT-001",
+        path="model.source.bucket",
+        deployment="bucket",
+        answers={("s3", "HeadBucket"): {"BucketRegion": "eu-west-1"}},
+        says=("it is in `eu-west-1`", "limit `us-east-1`"),
+    ),
+    "model-bucket-redirects": Planted(
+        check="PRE-DAT-001",
+        path="model.source.bucket",
+        deployment="bucket",
+        answers={
+            ("s3", "HeadBucket"): Refusal(
+                code="301", status=301, headers=(("x-amz-bucket-region", "eu-west-1"),)
+            )
+        },
+        says=("it is in `eu-west-1`",),
+    ),
+    "model-bucket-empty": Planted(
+        check="PRE-DAT-001",
+        path="model.source.prefix",
+        deployment="bucket",
+        answers={("s3", "ListObjectsV2"): {"Contents": [{"Key": "llama/", "Size": 0}]}},
+        says=("the model folder is empty", "given `s3://weights/llama/`"),
+    ),
+    "model-without-weights": Planted(
+        check="PRE-DAT-001",
+        path="model.source.prefix",
+        deployment="bucket",
+        answers={("s3", "ListObjectsV2"): {"Contents": [{"Key": "llama/config.json", "Size": 800}]}},
+        says=("no weights in safetensors", "with 1 objects"),
+    ),
+    "model-in-a-subfolder": Planted(
+        check="PRE-DAT-001",
+        path="model.source.prefix",
+        deployment="bucket",
+        answers={
+            ("s3", "ListObjectsV2"): {
+                "Contents": [
+                    {"Key": "llama/70b/config.json", "Size": 800},
+                    {"Key": "llama/70b/a.safetensors", "Size": 9},
+                ]
+            }
+        },
+        says=("has no `config.json`", "point `prefix` to the folder"),
+    ),
+    "file-system-absent": Planted(
+        check="PRE-DAT-002",
+        path="model.source.file_system_id",
+        deployment="fsx",
+        answers={("fsx", "DescribeFileSystems"): Refusal(code="FileSystemNotFound")},
+        says=("no such file system", "`file_system_id: fs-0123456789abcdef0`"),
+    ),
+    "file-system-creating": Planted(
+        check="PRE-DAT-002",
+        path="model.source.file_system_id",
+        deployment="fsx",
+        answers=_but(("fsx", "DescribeFileSystems"), Lifecycle="CREATING"),
+        says=("not available", "computed `CREATING`", "limit `AVAILABLE` or `UPDATING`"),
+    ),
+    "file-system-mount-name": Planted(
+        check="PRE-DAT-002",
+        path="model.source.mount_name",
+        deployment="fsx",
+        answers=_but(("fsx", "DescribeFileSystems"), LustreConfiguration={"MountName": "zzzzzzzz"}),
+        says=("given `mount_name: abcdefgh`", "help: write `zzzzzzzz`"),
+    ),
+    "file-system-in-another-zone": Planted(
+        check="PRE-DAT-002",
+        path="model.source.file_system_id",
+        deployment="fsx",
+        answers=_but(("ec2", "DescribeSubnets"), AvailabilityZoneId="use1-az2"),
+        says=("given `gpu_zone_id: use1-az6`", "it is in `use1-az2`"),
+    ),
+    "archive-absent": Planted(
+        check="PRE-DAT-003",
+        path="cluster.dependencies_chart.s3_uri",
+        deployment="closed",
+        answers={("s3", "HeadObject"): Refusal(code="404", status=404)},
+        says=("`s3_uri: s3://archives/dependencies.tar.gz`", "make dependencies-archive"),
+    ),
+    "archive-is-another": Planted(
+        check="PRE-DAT-003",
+        path="cluster.dependencies_chart.sha256",
+        deployment="closed",
+        answers={("s3", "HeadObject"): {"Metadata": {"sha256": "ee" * 32}}},
+        says=(f"given `sha256: {'cd' * 32}`", f"computed `{'ee' * 32}`"),
+    ),
+    "tls-bucket-absent": Planted(
+        check="PRE-DAT-004",
+        path="platform.inference_operator.tls_bucket",
+        deployment="closed",
+        answers={("s3", "HeadBucket"): _buckets()},
+        says=("given `tls_bucket: hyperpod-tls-mine`",),
+    ),
+    "secret-absent": Planted(
+        check="PRE-SEC-001",
+        path="model.source.token_secret",
+        deployment="hub",
+        answers={("secretsmanager", "DescribeSecret"): Refusal(code="ResourceNotFoundException")},
+        says=("the secret does not exist", "given `token_secret: hub-token`", "create-secret"),
+    ),
+    "secret-empty": Planted(
+        check="PRE-SEC-001",
+        path="routing.api_keys_secret",
+        deployment="hub",
+        answers={
+            ("secretsmanager", "GetSecretValue"): lambda parameters: (
+                {"SecretString": " \n" if parameters["SecretId"] == "api-keys" else "hf_x"}
+            )
+        },
+        says=("the secret is empty", "given `api_keys_secret: api-keys`", "put-secret-value"),
+    ),
+    "secret-without-a-value": Planted(
+        check="PRE-SEC-001",
+        path="model.source.token_secret",
+        deployment="hub",
+        changes={"routing__api_keys_secret": None},
+        answers={("secretsmanager", "GetSecretValue"): Refusal(code="ResourceNotFoundException")},
+        says=("the secret is empty",),
+    ),
+    "secret-deleted": Planted(
+        check="PRE-SEC-001",
+        path="model.source.token_secret",
+        deployment="hub",
+        answers={("secretsmanager", "DescribeSecret"): {"Name": "hub-token", "DeletedDate": NOW}},
+        says=("scheduled for deletion", "restore-secret"),
+    ),
+    "hub-gate-closed": Planted(
+        check="PRE-DAT-005",
+        path="model.source.token_secret",
+        deployment="hub",
+        web=_hub(403),
+        says=("the owner of the token has not been let in", "the Hub answers 403", "accept the licence"),
+    ),
+    "hub-token-refused": Planted(
+        check="PRE-DAT-005",
+        path="model.source.token_secret",
+        deployment="hub",
+        web=_hub(401),
+        says=("the Hub does not accept the token", "the token in `hub-token`"),
+    ),
+    "hub-without-token": Planted(
+        check="PRE-DAT-005",
+        path="model.source",
+        deployment="hub",
+        changes={"model__source__token_secret": None},
+        web=_hub(401),
+        says=("the model is gated", "without `token_secret`"),
+    ),
+    "hub-revision-unknown": Planted(
+        check="PRE-DAT-005",
+        path="model.revision",
+        deployment="hub",
+        web=_hub(404),
+        says=("`meta-llama/Llama-3.3-70B-Instruct` at `6f6073b4", "answers 404"),
+    ),
+    "image-absent": Planted(
+        check="PRE-IMG-001",
+        path="platform.images.worker",
+        deployment="images",
+        answers={("ecr", "DescribeImages"): Refusal(code="ImageNotFoundException")},
+        says=(f"registry of {ACCOUNT_ID} in `us-east-1` has no such image",),
+    ),
+    "repository-absent": Planted(
+        check="PRE-IMG-001",
+        path="platform.images.worker",
+        deployment="images",
+        answers={("ecr", "DescribeImages"): Refusal(code="RepositoryNotFoundException")},
+        says=("has no such repository",),
+    ),
+    "public-image-absent": Planted(
+        check="PRE-IMG-001",
+        path="serving.engine.image",
+        deployment="images",
+        web=_hub(404),
+        says=("vllm:server-hyperpod-cuda-v1.1`", "`public.ecr.aws` answers 404"),
+    ),
+    "no-prometheus": Planted(
+        check="PRE-OBS-001",
+        path="platform.scraping",
+        answers={("amp", "ListWorkspaces"): _no_endpoint},
+        says=("given `scraping: collector` in `us-east-1`", "nothing answers at `https://aps.example`"),
+    ),
+    "no-grafana": Planted(
+        check="PRE-OBS-002",
+        path="platform.grafana",
+        deployment="closed",
+        changes={"region": "us-west-1"},
+        region="us-west-1",
+        says=("`grafana: managed` in `us-west-1`", "limit `us-east-1`"),
+    ),
+    "no-identity-center": Planted(
+        check="PRE-OBS-002",
+        path="platform.grafana",
+        deployment="closed",
+        answers={("sso-admin", "ListInstances"): {"Instances": []}},
+        says=("sees no IAM Identity Center", "no instance in 13 regions"),
+    ),
+    "certificate-pending": Planted(
+        check="PRE-TLS-001",
+        path="routing.load_balancer.certificate_arn",
+        deployment="closed",
+        answers=_but(("acm", "DescribeCertificate"), Status="PENDING_VALIDATION"),
+        says=("status `PENDING_VALIDATION`", "limit `ISSUED`"),
+    ),
+    "certificate-ends": Planted(
+        check="PRE-TLS-001",
+        path="routing.load_balancer.certificate_arn",
+        deployment="closed",
+        answers=_but(("acm", "DescribeCertificate"), NotAfter=NOW + timedelta(days=3)),
+        says=("it ends 2026-12-03", "limit at least 14 days"),
+    ),
+    "certificate-absent": Planted(
+        check="PRE-TLS-001",
+        path="routing.load_balancer.certificate_arn",
+        deployment="closed",
+        answers={("acm", "DescribeCertificate"): Refusal(code="ResourceNotFoundException")},
+        says=("the certificate does not exist",),
+    ),
+    "certificate-elsewhere": Planted(
+        check="PRE-TLS-001",
+        path="routing.load_balancer.certificate_arn",
+        deployment="closed",
+        changes={
+            "routing__load_balancer__certificate_arn": (
+                f"arn:aws:acm:us-west-2:{ACCOUNT_ID}:certificate/12345678-1234-1234-1234-123456789012"
+            )
+        },
+        says=("computed `us-west-2`", "limit `us-east-1`"),
+    ),
+}
+
+
+def run(deployment: Deployment, account: TableAccount) -> Report:
+    """Run every check."""
+    return preflight(deployment, account, checks=CHECKS, gate=GATE)
+
+
+def by_id(check_id: str) -> Check:
+    return next(check for check in ALL if check.id == check_id)
+
+
+@pytest.mark.parametrize("name", deployments())
+def test_healthy_account_has_nothing_to_mend_and_nothing_unknown(name: str) -> None:
+    report = run(deployments()[name], TableAccount(healthy(), web=web))
+    assert [str(finding) for finding in report.findings] == []
+    assert [gap.message for _, gap in report.gaps] == []
+    assert {outcome.status for outcome in report.outcomes} == {Status.OK}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_problem_is_found_with_its_numbers_and_its_fix(name: str) -> None:
+    planted = PLANTED[name]
+    checks = [check for check in CHECKS if check.id == planted.check]
+    report = preflight(planted.altered(), planted.account(), checks=checks, gate=GATE)
+    (finding,) = [
+        finding
+        for finding in report.findings
+        if (finding.rule, finding.problem.path) == (planted.check, planted.path)
+    ]
+    for text in planted.says:
+        assert text in finding.message
+    assert ". help: " in finding.message
+    assert finding.problem.says[0].islower() or finding.problem.says.startswith(
+        ("EKS", "CDK", "HyperPod", "Amazon")
+    )
+
+
+def test_every_check_has_a_planted_problem() -> None:
+    assert {planted.check for planted in PLANTED.values()} == {check.id for check in ALL}
+
+
+def test_several_problems_are_found_at_once() -> None:
+    planted = [PLANTED[name] for name in ("quota-0", "old-bootstrap", "zone-unseen", "five-addresses")]
+    answers = healthy()
+    for each in planted:
+        answers |= each.answers
+    answers["service-quotas", "GetServiceQuota"] = quota(L_8762A75F=0.0, L_0263D0A3=5.0)
+    report = run(deployments()["default"], TableAccount(answers))
+    assert {finding.rule for finding in report.findings} == {each.check for each in planted}
+
+
+def test_every_check_has_a_file_and_an_id_of_its_own() -> None:
+    files = {path.stem for path in (ROOT / "constructs/hyperpod_dpd/preflight/checks").glob("[a-z]*.py")}
+    assert len(files) == len(ALL) == len({check.id for check in ALL})
+
+
+def _calls_of(check: Check, deployment: Deployment, account: TableAccount) -> set[Call]:
+    _ = account.account_id
+    account.calls.clear()
+    try:
+        for _answer in check.look(deployment, account):
+            pass
+    except Exception:  # noqa: BLE001 - what is asked counts, not what comes of it
+        pass
+    return set(account.calls)
+
+
+@pytest.mark.parametrize("check", [check for check in ALL if check is not GATE], ids=lambda check: check.id)
+def test_check_declares_exactly_the_calls_that_it_makes(check: Check) -> None:
+    made: set[Call] = set()
+    for deployment in deployments().values():
+        if check.applies(deployment):
+            made |= _calls_of(check, deployment, TableAccount(healthy(), web=web))
+    for planted in PLANTED.values():
+        if planted.check == check.id:
+            made |= _calls_of(check, planted.altered(), planted.account())
+            if QUOTA_CALLS[1] not in check.calls:
+                continue
+            # quotas that an account never had are asked for once more
+            answers = {
+                **healthy(),
+                ("service-quotas", "GetServiceQuota"): Refusal(code="NoSuchResourceException"),
+            }
+            made |= _calls_of(check, planted.altered(), TableAccount(answers, web=web))
+    assert made == {(call.service, call.operation) for call in check.calls}
+
+
+def test_gate_asks_who_it_is_and_nothing_else() -> None:
+    account = TableAccount(healthy())
+    list(GATE.look(deployments()["default"], account))
+    assert account.calls == [("sts", "GetCallerIdentity")]
+
+
+@pytest.mark.parametrize(
+    ("check", "call"),
+    [
+        pytest.param(check, call, id=f"{check.id}-{call.action}")
+        for check in ALL
+        for call in check.calls
+        if call.action is not None
+    ],
+)
+def test_missing_permission_is_named_and_never_a_traceback(check: Check, call: Any) -> None:
+    denied = Refusal(
+        code="AccessDeniedException",
+        message=f"User: arn:aws:iam::1:user/x is not authorized to perform: {call.action}",
+        status=403,
+    )
+    found: list[Gap] = []
+    scenarios: list[tuple[Deployment, Mapping[Call, Any]]] = [(each, {}) for each in deployments().values()]
+    # some calls are made only when something else is wrong
+    scenarios += [(each.altered(), each.answers) for each in PLANTED.values() if each.check == check.id]
+    for deployment, planted in scenarios:
+        if not check.applies(deployment):
+            continue
+        answers = {**healthy(), **planted, (call.service, call.operation): denied}
+        if call.operation == "GetAWSDefaultServiceQuota":
+            answers["service-quotas", "GetServiceQuota"] = Refusal(code="NoSuchResourceException")
+        report = preflight(deployment, TableAccount(answers, web=web), checks=[check], gate=GATE)
+        found = [gap for asked, gap in report.gaps if asked is check]
+        if found:
+            break
+    assert found
+    for gap in found:
+        assert gap.needs == call.action
+        assert f"needs `{call.action}`" in gap.message
+        assert gap.message.startswith("could not check ")
+        assert "--policy" in gap.fix
+
+
+def test_deployment_that_is_there_already_takes_nothing_new() -> None:
+    """What it owns is not a collision, and what it uses is counted as used."""
+    answers = {
+        **healthy(),
+        ("ssm", "GetParameter"): {"Parameter": {"Value": "30"}},
+        ("eks", "DescribeCluster"): {"cluster": {"name": "llama-3-3-70b-p5"}},
+        ("s3", "HeadBucket"): {},
+        ("service-quotas", "GetServiceQuota"): quota(L_F678F1CE=1.0, L_0263D0A3=1.0, L_1216C47A=4.0),
+    }
+    report = run(deployments()["default"], TableAccount(answers))
+    assert [str(finding) for finding in report.findings] == []
+
+
+def test_plan_that_begins_while_the_deployment_waits_is_fine() -> None:
+    answers = {**healthy(), **_plan(Status="Scheduled", StartTime=NOW + timedelta(hours=2))}
+    report = preflight(deployments()["plan"], TableAccount(answers), checks=[by_id("PRE-CAP-001")], gate=GATE)
+    assert (report.findings, report.gaps) == ([], [])
+
+
+def test_own_cluster_does_not_count_against_its_own_quota() -> None:
+    deployment = changed(deployments()["default"], hyperpod__cluster_name="training")
+    answers = {
+        **healthy(),
+        ("service-quotas", "GetServiceQuota"): quota(L_8762A75F=2.0),
+    }
+    report = preflight(deployment, TableAccount(answers), checks=[by_id("PRE-QUO-001")], gate=GATE)
+    assert report.findings == []
+
+
+def test_cluster_that_is_deleted_meanwhile_is_passed_over() -> None:
+    answers = {
+        **healthy(),
+        ("sagemaker", "DescribeCluster"): Refusal(code="ResourceNotFound"),
+        ("service-quotas", "GetServiceQuota"): quota(L_8762A75F=2.0),
+    }
+    report = preflight(
+        deployments()["default"], TableAccount(answers), checks=[by_id("PRE-QUO-001")], gate=GATE
+    )
+    assert (report.findings, report.gaps) == ([], [])
+
+
+def test_spot_quota_without_a_public_code_is_unknown() -> None:
+    deployment = changed(
+        deployments()["default"],
+        hyperpod__instance_groups__0__instance_type="ml.p5en.48xlarge",
+        hyperpod__instance_groups__0__capacity=Spot(type="spot"),
+    )
+    report = preflight(deployment, TableAccount(healthy()), checks=[by_id("PRE-QUO-001")], gate=GATE)
+    ((_, gap),) = report.gaps
+    assert "`ml.p5en.48xlarge for cluster spot instance usage`" in gap.message
+
+
+def test_archive_of_which_s3_knows_no_digest_is_unknown() -> None:
+    answers = {**healthy(), ("s3", "HeadObject"): {"ChecksumSHA256": "eA==", "ChecksumType": "COMPOSITE"}}
+    report = preflight(
+        deployments()["closed"], TableAccount(answers), checks=[by_id("PRE-DAT-003")], gate=GATE
+    )
+    ((_, gap),) = report.gaps
+    assert "S3 keeps no SHA-256" in gap.message
+
+
+def test_secret_that_may_not_be_read_does_not_hide_the_next() -> None:
+    answers = {
+        **healthy(),
+        ("secretsmanager", "DescribeSecret"): lambda parameters: (
+            Refusal(code="AccessDeniedException")
+            if parameters["SecretId"] == "hub-token"
+            else Refusal(code="ResourceNotFoundException")
+        ),
+    }
+    report = preflight(deployments()["hub"], TableAccount(answers), checks=[by_id("PRE-SEC-001")], gate=GATE)
+    assert [gap.what for _, gap in report.gaps] == ["the secret `hub-token`"]
+    assert [finding.problem.path for finding in report.findings] == ["routing.api_keys_secret"]
+
+
+def test_secrets_are_never_shown() -> None:
+    answers = {**healthy(), ("secretsmanager", "GetSecretValue"): {"SecretString": "hf_very_secret"}}
+    report = run(deployments()["hub"], TableAccount(answers, web=_hub(403)))
+    assert report.findings
+    assert "hf_very_secret" not in repr(report)
+
+
+def test_token_goes_to_the_hub_only() -> None:
+    sent: dict[str, Mapping[str, str]] = {}
+
+    def record(url: str, headers: Mapping[str, str]) -> WebAnswer:
+        sent[url] = headers
+        return WebAnswer(status=200)
+
+    run(deployments()["hub"], TableAccount(healthy(), web=record))
+    ((url, headers),) = sent.items()
+    revision = deployments()["hub"].model.revision
+    assert url == f"https://huggingface.co/meta-llama/Llama-3.3-70B-Instruct/resolve/{revision}/config.json"
+    assert headers["Authorization"] == "Bearer hf_something"
