@@ -59,6 +59,10 @@ def test_any_value_in_any_place_is_answered(data: st.DataObject, name: str, valu
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = copy.deepcopy(value)
+    _answered(documents)
+
+
+def _answered(documents: Any) -> None:
     text = "---\n".join(json.dumps(each, ensure_ascii=False) + "\n" for each in documents)
     try:
         report = lint_documents(parse(text, "f.yaml"))
@@ -67,6 +71,49 @@ def test_any_value_in_any_place_is_answered(data: st.DataObject, name: str, valu
     for finding in report.findings:
         assert finding.message
         assert finding.line is not None
+
+
+_LMCACHE_KEYS = (
+    "chunk_size",
+    "enable_pd",
+    "nixl_backends",
+    "pd_allocation_timeout_sec",
+    "pd_buffer_size",
+    "pd_peer_alloc_port",
+    "pd_peer_host",
+    "pd_peer_init_port",
+    "pd_proxy_host",
+    "pd_proxy_port",
+    "pd_role",
+)
+
+
+@given(key=st.sampled_from(_LMCACHE_KEYS), value=_VALUES, role=st.sampled_from(["prefiller", "decoder"]))
+@settings(max_examples=100, deadline=None)
+def test_any_value_in_lmcache_s_file_is_answered(key: str, value: Any, role: str) -> None:
+    documents = json.loads(_documents(_SETS[0]))
+    (files,) = [item["data"] for each in documents for item in each.get("items", ()) if "data" in item]
+    keys = {**yaml.safe_load(files[f"{role}.yaml"]), key: value}
+    files[f"{role}.yaml"] = yaml.safe_dump(keys)
+    _answered(documents)
+
+
+@given(data=st.data(), value=_VALUES, worker=st.sampled_from([1, 2]))
+@settings(max_examples=100, deadline=None)
+def test_any_value_in_the_connector_is_answered(data: st.DataObject, value: Any, worker: int) -> None:
+    documents = json.loads(_documents(_SETS[1]))
+    arguments = documents[0]["items"][worker - 1]["spec"]
+    arguments = (arguments.get("template") or arguments["leaderWorkerTemplate"]["workerTemplate"])["spec"]
+    arguments = arguments["containers"][0]["args"]
+    flag, _, text = arguments[-1].partition("=")
+    connector = json.loads(text)
+    place = data.draw(st.sampled_from(_paths(connector)[1:]))
+    holder = connector
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    arguments[-1] = f"{flag}={json.dumps(connector)}"
+    _answered(documents)
 
 
 @given(text=st.text(max_size=200))
