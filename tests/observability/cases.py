@@ -262,6 +262,13 @@ CASES = (
         labels={"decoder": "d"},
     ),
     Case(
+        alert="DpdPdBufferLost",
+        fires={series("dpd_router_buffer_leaked", decoder="d"): "0x30 1x20"},
+        silent={series("dpd_router_buffer_leaked", decoder="d"): "0x30 1x1 0x20"},
+        summary="the PD buffer of decoder d takes nothing although nothing is in it",
+        labels={"decoder": "d"},
+    ),
+    Case(
         alert="DpdKvReportedNotLoaded",
         fires={EXTERNAL_HITS: "0+120000x50", LMCACHE_HITS: "0x50"},
         silent={EXTERNAL_HITS: "0+120000x50", LMCACHE_HITS: "0+120000x50"},

@@ -101,6 +101,7 @@ class Live:
     cluster: SimulatedCluster
     side: Side
     session: aiohttp.ClientSession
+    _clients: asyncio.Task[None] | None = None
 
     async def query(self, path: str, **parameters: str) -> Any:
         """Return the data of an answer of Prometheus' API."""
@@ -130,7 +131,19 @@ class Live:
         async with self.session.post(url) as response:
             assert response.status == 200, await response.text()
 
-    async def traffic(self) -> None:
+    def start_traffic(self) -> None:
+        """Let clients come."""
+        self._clients = asyncio.create_task(self._traffic())
+
+    async def stop(self) -> None:
+        """End faults, because a slow engine would take its time to end, and send clients away."""
+        await self.cluster.remove_faults()
+        if self._clients is not None:
+            self._clients.cancel()
+            with contextlib.suppress(asyncio.CancelledError, BaseExceptionGroup):
+                await self._clients
+
+    async def _traffic(self) -> None:
         """Send requests at a steady rate, three long ones for each short one, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(1_000_000):
@@ -147,7 +160,10 @@ class Live:
 
 @contextlib.asynccontextmanager
 async def live(folder: Path, described: Deployment, *, max_num_seqs: int = 256) -> AsyncIterator[Live]:
-    """Run a prefiller, a decoder, a router and a Prometheus with the rules of `described` until the block ends."""
+    """Run a prefiller, a decoder, a router and a Prometheus with the rules of `described` until the block ends.
+
+    Clients come when the block calls `start_traffic`.
+    """
     prometheus = program("prometheus")
     side = Side()
     times = ConstantStepTimes(prefill_seconds_per_token=0.00005, decode_step_seconds=0.002)
@@ -171,7 +187,6 @@ async def live(folder: Path, described: Deployment, *, max_num_seqs: int = 256) 
         )
         rig = Live(cluster=cluster, side=side, session=session)
         async with _process(prometheus, *arguments, ready="Server is ready to receive web requests"):
-            requests = asyncio.create_task(rig.traffic())
             try:
                 await rig.scraped(len(settings["scrape_configs"]))
                 # Prometheus takes 5 seconds to its first scrape; with the rules compressed, that would be an outage
@@ -182,11 +197,7 @@ async def live(folder: Path, described: Deployment, *, max_num_seqs: int = 256) 
                 await rig.can_alert()
                 yield rig
             finally:
-                # a slow engine would take its time to end
-                await cluster.remove_faults()
-                requests.cancel()
-                with contextlib.suppress(asyncio.CancelledError, BaseExceptionGroup):
-                    await requests
+                await rig.stop()
 
 
 def _configuration(cluster: SimulatedCluster, name: str) -> dict[str, Any]:

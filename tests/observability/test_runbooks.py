@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.observability.test_alerts import variants
+from tests.observability.test_live import SCENARIOS
 from tests.support.deployments import ROOT
 from tools.docs_alerts import PAGE, page
 
@@ -38,3 +39,9 @@ def test_anchors_into_the_page_exist() -> None:
     for path in RUNBOOKS:
         for anchor in re.findall(r"alerts\.md#(\w+)", path.read_text(encoding="utf-8")):
             assert anchor in headings
+
+
+def test_the_table_of_faults_is_that_of_the_tests() -> None:
+    text = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| `(Dpd\w+)` \| (\d+) min \|$", text, re.MULTILINE)
+    assert sorted(rows) == sorted((each.alert, f"{each.within_minutes}") for each in SCENARIOS.values())

@@ -171,12 +171,23 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
         "disaggregation although every answer is 200.",
         facts=("H1", "H2"),
     )
+    yield Alert(
+        name="DpdPdBufferLost",
+        expression=f"{scope.series('dpd_router_buffer_leaked')} > 0",
+        pending="1m",
+        severity=Severity.CRITICAL,
+        summary="the PD buffer of decoder {{ $labels.decoder }} takes nothing although nothing is in it",
+        description="Earlier hand-offs were never freed, by whoever made them: a router that was killed, or a decoder that "
+        "does not load what it reports. Only a restart of the decoder ends it.",
+        facts=("H1", "H2", "H14"),
+    )
+    # soon, and over a window that outlives the hits: within a minute the buffer may be full, and nothing is reported
     reported = f"sum by (deployment, instance) ({scope.rate('vllm:external_prefix_cache_hits_total', role('decode'))})"
     loaded = f"sum by (deployment, instance) ({scope.rate('lmcache:num_hit_tokens_total', role('decode'))})"
     yield Alert(
         name="DpdKvReportedNotLoaded",
         expression=f"{reported} > 0 unless {loaded} > 0.1 * {reported}",
-        pending="5m",
+        pending="1m",
         severity=Severity.CRITICAL,
         summary="decoder {{ $labels.instance }} reports {{ $value | humanize }} cached tokens a second and loads none",
         description="vLLM counts the hit, LMCache never retrieves it: answers come from unwritten memory and the buffer "
