@@ -259,14 +259,20 @@ def _head_bucket(parameters: Parameters) -> Reply:
     return {"BucketRegion": "us-east-1"}
 
 
-_DATA: Answers = {
-    ("s3", "HeadBucket"): _head_bucket,
-    ("s3", "ListObjectsV2"): {
+def _list_bucket(parameters: Parameters) -> Reply:
+    if parameters["Bucket"] == "archives":
+        return {"Contents": [{"Key": parameters["Prefix"], "Size": 40_000_000}]}
+    return {
         "Contents": [
             {"Key": "llama/config.json", "Size": 800},
             {"Key": "llama/model-00001-of-00030.safetensors", "Size": 5_000_000_000},
         ]
-    },
+    }
+
+
+_DATA: Answers = {
+    ("s3", "HeadBucket"): _head_bucket,
+    ("s3", "ListObjectsV2"): _list_bucket,
     ("s3", "HeadObject"): {
         "ContentLength": 800,
         "ChecksumSHA256": base64.b64encode(bytes.fromhex(ARCHIVE)).decode(),

@@ -572,7 +572,7 @@ PLANTED = {
         check="PRE-DAT-003",
         path="cluster.dependencies_chart.s3_uri",
         deployment="closed",
-        answers={("s3", "HeadObject"): Refusal(code="404", status=404)},
+        answers={("s3", "ListObjectsV2"): Refusal(code="NoSuchBucket", status=404)},
         says=("`s3_uri: s3://archives/dependencies.tar.gz`", "make dependencies-archive"),
     ),
     "archive-is-another": Planted(

@@ -132,6 +132,9 @@ def test_deployment_that_the_rules_refuse_is_not_asked_about(
 def test_unreadable_file_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["preflight", str(tmp_path / "absent.yaml")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+    assert run(["preflight", "--format", "json", str(tmp_path / "absent.yaml")]) == 2
+    data = json.loads(capsys.readouterr().out)
+    assert (data["asked"], len(data["mistakes"])) == (False, 1)
 
 
 def test_region_of_another_deployment_is_refused(use: Use, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,9 @@ def _run(arguments: Namespace) -> Exit:
     try:
         file = load(arguments.file)
     except UnreadableDeploymentError as error:
+        if arguments.format == Format.JSON:
+            print_json({"file": str(arguments.file), "asked": False, "mistakes": _mistakes(error)})
+            return Exit.UNREADABLE
         for mistake in error.mistakes:
             subject = f"`{mistake.path}`: " if mistake.path else ""
             print_line(mistake.location, "error", f"{subject}{mistake.message}")
@@ -83,6 +86,13 @@ examples:
     add_arguments=_add_arguments,
     run=_run,
 )
+
+
+def _mistakes(error: UnreadableDeploymentError) -> list[dict[str, object]]:
+    return [
+        {"file": each.file, "line": each.line, "path": each.path, "message": each.message}
+        for each in error.mistakes
+    ]
 
 
 def _print_policy(file: DeploymentFile) -> Exit:

@@ -18,11 +18,7 @@ _PATH = "cluster.dependencies_chart"
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     source = deployment.cluster.dependencies_chart
     bucket, key = _place(deployment)
-    try:
-        row = account.client("s3").head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
-    except ClientError as error:
-        if code_of(error) not in ("404", "NoSuchKey", "NoSuchBucket"):
-            raise
+    if not _exists(account, bucket, key):
         yield Problem(
             path=f"{_PATH}.s3_uri",
             says="the archive of the dependencies chart is not there",
@@ -30,6 +26,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             fix="`make dependencies-archive`, then `aws s3 cp --checksum-algorithm SHA256` it there",
         )
         return
+    row = account.client("s3").head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     actual = _digest(row)
     if actual is None:
         yield Gap(
@@ -45,6 +42,17 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             computed=f"`{actual}` of `{source.s3_uri}`",
             fix="upload the archive again, or correct `sha256`",
         )
+
+
+def _exists(account: Account, bucket: str, key: str) -> bool:
+    """Whether the object is there: asked by listing, because S3 answers 403 for what the caller may only not list."""
+    try:
+        answer = account.client("s3").list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+    except ClientError as error:
+        if code_of(error) == "NoSuchBucket":
+            return False
+        raise
+    return any(row["Key"] == key for row in answer.get("Contents", ()))
 
 
 def _digest(row: dict[str, object]) -> str | None:
@@ -65,6 +73,11 @@ CHECK = Check(
     id="PRE-DAT-003",
     title="the archive of the dependencies chart is there, unchanged",
     calls=(
+        Call(
+            service="s3",
+            operation="ListObjectsV2",
+            on=lambda deployment: (f"arn:aws:s3:::{_place(deployment)[0]}",),
+        ),
         Call(
             service="s3",
             operation="HeadObject",

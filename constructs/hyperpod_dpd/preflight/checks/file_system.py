@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from botocore.exceptions import ClientError
 
 from hyperpod_dpd.preflight.account import Account
-from hyperpod_dpd.preflight.call import Call, arn
+from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.preflight.failure import code_of
 from hyperpod_dpd.rules.finding import Problem
@@ -72,11 +72,7 @@ CHECK = Check(
     id="PRE-DAT-002",
     title="the file system is available, in the GPU zone, under its names",
     calls=(
-        Call(
-            service="fsx",
-            operation="DescribeFileSystems",
-            on=lambda deployment: (arn(deployment, "fsx", "file-system/*"),),
-        ),
+        Call(service="fsx", operation="DescribeFileSystems"),
         Call(service="ec2", operation="DescribeSubnets"),
     ),
     look=_look,
