@@ -25,6 +25,9 @@ _logger = logging.getLogger(__name__)
 
 # Real seconds in which handlers tell their clients that the engine is dead, before the process ends.
 _LAST_WORDS_SECONDS = 0.05
+_BACKLOG = 2048
+# Of the event loop: a task is started, makes the transport, the server is told; and two for another order of these.
+_ROUNDS_OF_ACCEPTING = 5
 
 
 def _as_is(name: str) -> str:
@@ -68,7 +71,8 @@ class SimulatedEngine:
         self._on_exit = on_exit
         self._engine: Engine | None = None
         self._runner: web.AppRunner | None = None
-        self._site: web.TCPSite | None = None
+        self._site: web.SockSite | None = None
+        self._listening: socket.socket | None = None
         self._death: asyncio.Task[None] | None = None
 
     @property
@@ -160,9 +164,12 @@ class SimulatedEngine:
     async def _listen(self) -> None:
         if self._runner is None:
             return
-        self._site = web.TCPSite(
-            self._runner, self.host, self.config.http_port, reuse_address=True, backlog=2048
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        self._listening = socket.create_server(
+            (self.host, self.config.http_port), family=family, backlog=_BACKLOG
         )
+        self._listening.settimeout(0)
+        self._site = web.SockSite(self._runner, self._listening, backlog=_BACKLOG)
         await self._site.start()
 
     async def stop(self) -> None:
@@ -173,12 +180,15 @@ class SimulatedEngine:
 
     async def _end(self) -> None:
         engine, self._engine = self._engine, None
-        runner, self._runner, self._site = self._runner, None, None
+        runner, self._runner = self._runner, None
+        site, self._site = self._site, None
         if runner is not None:
-            if runner.server is not None:
-                for connection in runner.server.connections:
-                    if connection.transport is not None:
-                        connection.transport.abort()
+            _abort_connections(runner)
+            if self._listening is not None:
+                await _end_accepting(self._listening)
+            if site is not None:
+                await site.stop()
+            _abort_connections(runner)
             await runner.cleanup()
         if engine is not None:
             await engine.close()
@@ -229,6 +239,25 @@ class SimulatedEngine:
             await self._listen()
         if self._engine is not None:
             self._engine.wake()
+
+
+async def _end_accepting(listening: socket.socket) -> None:
+    """Accept nothing more, and let what was accepted reach the server.
+
+    asyncio 3.11 never closes a connection that was accepted just before its server was.
+    """
+    if listening.fileno() != -1:
+        asyncio.get_running_loop().remove_reader(listening)
+    for _ in range(_ROUNDS_OF_ACCEPTING):
+        await asyncio.sleep(0)
+
+
+def _abort_connections(runner: web.AppRunner) -> None:
+    if runner.server is None:
+        return
+    for connection in runner.server.connections:
+        if connection.transport is not None:
+            connection.transport.abort()
 
 
 def can_listen(host: str, port: int) -> bool:
