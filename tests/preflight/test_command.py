@@ -251,6 +251,19 @@ def test_check_loads_nothing_of_the_preflight() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_check_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "pre-quo-003", "DPD-NET-003"]) == 0
+    out = capsys.readouterr().out
+    assert "PRE-QUO-003 (error, looks at: account)" in out
+    assert "  asks with: ec2:DescribeVpcs\n" in out
+    assert "DPD-NET-003" in out
+    assert run(["explain", "PRE-QUO-003", "--format", "json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert "servicequotas:GetServiceQuota" in entry["actions"]
+    assert run(["explain", "PRE-QUO-999"]) == 2
+    assert "did you mean `PRE-QUO-" in capsys.readouterr().err
+
+
 def test_ids_are_well_formed_and_titles_are_statements() -> None:
     for check in ALL:
         assert re.fullmatch(r"PRE-[A-Z]{2,3}-\d{3}", check.id)

@@ -75,3 +75,8 @@ class Check:
 
     applies: Callable[[Deployment], bool] = always
     """Whether a deployment gives reason to ask."""
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """IAM actions that its calls take."""
+        return tuple(sorted({call.action for call in self.calls if call.action is not None}))

@@ -6,7 +6,6 @@ from textwrap import shorten
 
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 
 from hyperpod_dpd.preflight.account import SERVICE
 from hyperpod_dpd.preflight.call import Call
@@ -105,6 +104,9 @@ _NETWORK = (boto.HTTPClientError, boto.ConnectionError)
 
 def explain(error: Exception) -> Failure:
     """Return what `error` means."""
+    # here, because it brings urllib3; whoever has something to explain has loaded it
+    from botocore.parsers import ResponseParserError  # noqa: PLC0415
+
     if isinstance(error, ClientError):
         return _answered(error)
     if isinstance(error, BotoCoreError):
