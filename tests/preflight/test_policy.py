@@ -84,5 +84,8 @@ def test_page_has_the_policy_of_the_default_deployment_and_every_check() -> None
     text = (ROOT / "docs/how-to/preflight.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
     assert json.loads(block) == policy(ready(), ALL)
-    rows = dict(re.findall(r"^\| `(PRE-[A-Z]+-\d+)` \| (.*?) \|", text, flags=re.MULTILINE))
-    assert rows == {check.id: check.title for check in ALL}
+    rows = re.findall(r"^\| `(PRE-[A-Z]+-\d+)` \| (.*) \| (.*) \|$", text, flags=re.MULTILINE)
+    assert rows == [
+        (check.id, check.title, ", ".join(f"`{action}`" for action in check.actions) or "none")
+        for check in sorted(ALL, key=lambda check: check.id)
+    ]
