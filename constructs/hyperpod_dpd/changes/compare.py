@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from hyperpod_dpd.changes.consequences import Consequence, consequences
 from hyperpod_dpd.changes.fields import Difference, differences
-from hyperpod_dpd.derive import quotas_needed, resolve_or_none
+from hyperpod_dpd.derive import resolve_or_none
+from hyperpod_dpd.derive.quota import quotas_needed
 from hyperpod_dpd.planner.cost import UndatedPriceError, hourly_burn
 from hyperpod_dpd.serving.engine.generation import generation
 from hyperpod_dpd.spec import Deployment

@@ -4,14 +4,12 @@ from hyperpod_dpd.derive.engine import EffectiveEngine, effective_engine
 from hyperpod_dpd.derive.geometry import UnreadableModelError, geometry_of, read_config
 from hyperpod_dpd.derive.obstacle import Obstacle, UnresolvedError
 from hyperpod_dpd.derive.ports import DecodePorts, decode_ports
-from hyperpod_dpd.derive.quota import QuotaNeed, quotas_needed
 from hyperpod_dpd.derive.serving import RoleFacts, ServingFacts, resolve, resolve_or_none
 
 __all__ = [
     "DecodePorts",
     "EffectiveEngine",
     "Obstacle",
-    "QuotaNeed",
     "RoleFacts",
     "ServingFacts",
     "UnreadableModelError",
@@ -19,7 +17,6 @@ __all__ = [
     "decode_ports",
     "effective_engine",
     "geometry_of",
-    "quotas_needed",
     "read_config",
     "resolve",
     "resolve_or_none",

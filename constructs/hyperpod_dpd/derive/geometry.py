@@ -1,6 +1,5 @@
 """Geometry of the served model: from the catalog, or from a local `config.json`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,8 @@ def read_config(path: Path, *, name: str) -> ModelGeometry:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    import json  # noqa: PLC0415 - only for a model that the catalog lacks
+
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from hyperpod_dpd.catalog.calibration import MEASURED, PUBLIC
 from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
-from hyperpod_dpd.derive import QuotaNeed, ServingFacts, quotas_needed, resolve
+from hyperpod_dpd.derive import ServingFacts, resolve
+from hyperpod_dpd.derive.quota import QuotaNeed, quotas_needed
 from hyperpod_dpd.physics import Band, MemoryFit, kv_bytes_per_token, transfer_seconds_band
 from hyperpod_dpd.planner.capacity import Capacity
 from hyperpod_dpd.planner.cost import HourlyBurn, hourly_burn

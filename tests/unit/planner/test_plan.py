@@ -10,7 +10,8 @@ import pytest
 
 from hyperpod_dpd.cli.app import run
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.derive import quotas_needed, resolve
+from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.derive.quota import quotas_needed
 from hyperpod_dpd.planner.plan import NoWorkersError, Plan, make_plan
 from hyperpod_dpd.planner.report.data import plan_as_dict
 from hyperpod_dpd.planner.simulation import PromptTooLongError

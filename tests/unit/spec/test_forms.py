@@ -200,9 +200,7 @@ def _texts(kind: Any, owner: str = "") -> Iterator[tuple[str, bool]]:
     """Yield every text of the specification and whether it has a form."""
     arguments = get_args(kind)
     if get_origin(kind) is Annotated:
-        formed = any(
-            getattr(part, "pattern", None) for item in arguments[1:] for part in getattr(item, "metadata", ())
-        )
+        formed = any(hasattr(part, "pattern") for part in arguments[1:])
         if arguments[0] is str:
             yield owner, formed
         else:
