@@ -13,7 +13,7 @@ from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from dpd_router.admission import Admission
-from dpd_router.config import Affinity, Settings
+from dpd_router.config import AdmissionPolicy, Affinity, Settings
 from dpd_router.decision import Decider, Direct
 from dpd_router.eligibility import Reason
 from dpd_router.errors import ClientError
@@ -142,7 +142,7 @@ class App:
             self._admission.request(),
             self._tracing.request(path, request_id, request.headers) as trace_headers,
         ):
-            body = _BodyReader(request, self._admission, self._settings.admission.max_body_bytes)
+            body = _BodyReader(request, self._admission, self._settings.admission)
             try:
                 raw = await body.read()
                 headers = CIMultiDict(
@@ -243,28 +243,34 @@ class App:
 class _BodyReader:
     """Reads a body within the limits and counts its bytes while the request is in flight."""
 
-    def __init__(self, request: web.BaseRequest, admission: Admission, limit_bytes: int) -> None:
+    def __init__(self, request: web.BaseRequest, admission: Admission, policy: AdmissionPolicy) -> None:
         self._request = request
         self._admission = admission
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = policy.max_body_bytes
+        self._timeout_seconds = policy.body_timeout_seconds
         self._counted = 0
 
     async def read(self) -> bytes:
         """Return the body.
 
         Raises:
-            ClientError: it is too large, or too much is in flight.
+            ClientError: it is too large or too slow, or too much is in flight.
         """
         announced = self._request.content_length
         if announced is not None and announced > self._limit_bytes:
             raise self._too_large()
         pieces = []
-        async for piece in self._request.content.iter_any():
-            self._admission.take(len(piece))
-            self._counted += len(piece)
-            if self._counted > self._limit_bytes:
-                raise self._too_large()
-            pieces.append(piece)
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                async for piece in self._request.content.iter_any():
+                    self._admission.take(len(piece))
+                    self._counted += len(piece)
+                    if self._counted > self._limit_bytes:
+                        raise self._too_large()
+                    pieces.append(piece)
+        except TimeoutError:
+            # a client that sends a byte now and then must not keep a place
+            raise ClientError(408, "body_timeout", "the body did not come in time") from None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _too_large(self) -> ClientError:

@@ -359,6 +359,16 @@ class AdmissionPolicy:
     max_body_bytes: Annotated[
         int, _Option(_count, "bytes of one request body; more are answered with 413")
     ] = 32 * 1024 * 1024
+    body_timeout_seconds: Annotated[
+        float, _Option(_seconds, "time in which a request's body must have come; later is answered with 408")
+    ] = 60.0
+    keepalive_timeout_seconds: Annotated[
+        float,
+        _Option(
+            _seconds,
+            "silence after which a client's connection is closed between requests or within a request's head; above the idle timeout of a load balancer in front",
+        ),
+    ] = 75.0
     retry_after_seconds: Annotated[int, _Option(_count, "`Retry-After` of 429 and 503")] = 1
     api_keys_file: Annotated[
         Path | None,

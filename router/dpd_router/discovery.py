@@ -191,8 +191,12 @@ class EndpointSliceDiscovery(Discovery):
                 failures = 0
                 async with asyncio.timeout(self._policy.resync_seconds):
                     await self._watch(watch, version)
-            except (TimeoutError, _ResyncNeededError):
+            except TimeoutError:
                 self._metrics.discovery_events.labels("resync").inc()
+            except _ResyncNeededError:
+                self._metrics.discovery_events.labels("resync").inc()
+                # a server or a proxy that ends every watch at once must not be asked without a pause
+                await asyncio.sleep(_RETRY_SECONDS[0])
             except (aiohttp.ClientError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
                 # the workers that are known stay: their own health decides
                 self._metrics.discovery_events.labels("failed").inc()
@@ -216,7 +220,7 @@ class EndpointSliceDiscovery(Discovery):
         # the token is bound and rotates: it is read for every request
         token = self._policy.service_account_directory / "token"
         with contextlib.suppress(FileNotFoundError):
-            return {"Authorization": f"Bearer {token.read_text(encoding='ascii').strip()}"}
+            return {"Authorization": f"Bearer {token.read_text(encoding='latin-1').strip()}"}
         return {}
 
     def _tls(self) -> ssl.SSLContext:

@@ -197,7 +197,12 @@ class Router:
         await self.discovery.start()
         if self._keys is not None:
             self._key_task = self.supervisor.start(_watch_keys(self._keys), "api keys")
-        server = web.Server(self.app.handle, handler_cancellation=True, access_log=None)
+        server = web.Server(
+            self.app.handle,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=self.settings.admission.keepalive_timeout_seconds,
+        )
         runner = web.ServerRunner(server, shutdown_timeout=_LAST_WORDS_SECONDS)
         await runner.setup()
         site = web.TCPSite(

@@ -40,6 +40,8 @@ class ApiServer:
         self.queries: list[dict[str, str]] = []
         self.tokens: list[str | None] = []
         self.fail = 0
+        self.accepted_token: str | None = None
+        self.expired_watches = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         assert request.path == "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
@@ -50,6 +52,11 @@ class ApiServer:
         if self.fail:
             self.fail -= 1
             raise web.HTTPInternalServerError
+        if self.accepted_token is not None and self.tokens[-1] != f"Bearer {self.accepted_token}":
+            raise web.HTTPUnauthorized
+        if self.expired_watches and "watch" in request.query:
+            self.expired_watches -= 1
+            raise web.HTTPGone
         if "watch" not in request.query:
             return web.json_response({"metadata": {"resourceVersion": "7"}, "items": self.slices[service]})
         response = web.StreamResponse()
@@ -135,6 +142,47 @@ async def test_watch_that_ends_is_followed_by_a_new_list(
     else:
         server.events["decode"].put_nowait(None)
     await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
+
+
+async def test_watch_that_is_gone_at_once_is_followed_by_a_list_after_a_pause(
+    api: tuple[ApiServer, str], pool: Pool, discovery: EndpointSliceDiscovery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("dpd_router.discovery.asyncio.sleep", pause)
+    server, _ = api
+    server.expired_watches = 4
+    await discovery.start()
+    await until(lambda: sum("watch" in query for query in server.queries) == 6)
+    assert pauses == [0.5] * 4
+
+
+async def test_token_that_expires_is_read_again_and_workers_stay_meanwhile(
+    api: tuple[ApiServer, str],
+    pool: Pool,
+    discovery: EndpointSliceDiscovery,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dpd_router.discovery._RETRY_SECONDS", (0.01,))
+    server, _ = api
+    server.slices["decode"] = [a_slice("d", ("10.0.0.1", False))]
+    await discovery.start()
+    await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
+    server.accepted_token = "rotated"
+    server.events["decode"].put_nowait(None)
+    seen = len(server.tokens)
+    await until(lambda: len(server.tokens) > seen + 2)
+    assert urls(pool) == {"http://10.0.0.1:8000"}
+    server.slices["decode"] = [a_slice("d", ("10.0.0.2", False))]
+    (tmp_path / "token").write_text("rotated\n")
+    await until(lambda: urls(pool) == {"http://10.0.0.2:8000"})
 
 
 async def test_workers_stay_while_the_api_server_is_away(

@@ -40,8 +40,8 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
         yield made
 
 
-async def router_for(cluster: SimulatedCluster, *flags: str) -> asyncio.subprocess.Process:
-    process = await start(
+def flags_for(cluster: SimulatedCluster) -> tuple[str, ...]:
+    return (
         "--host", cluster.router_host,
         "--notification-host", cluster.router_host,
         "--prefillers", cluster.prefillers[0].url,
@@ -49,8 +49,11 @@ async def router_for(cluster: SimulatedCluster, *flags: str) -> asyncio.subproce
         "--decoder-buffer-chunks", "102",
         "--threshold", "512",
         "--shutdown-grace-seconds", "10",
-        *flags,
     )  # fmt: skip
+
+
+async def router_for(cluster: SimulatedCluster, *flags: str) -> asyncio.subprocess.Process:
+    process = await start(*flags_for(cluster), *flags)
     for _ in range(2):
         await line_with(process, "worker up")
     return process
@@ -89,13 +92,38 @@ async def test_port_in_use_ends_with_one_message(cluster: SimulatedCluster) -> N
     await first.communicate()
 
 
+async def test_full_disk_for_logs_does_not_stop_answers(cluster: SimulatedCluster) -> None:
+    with Path("/dev/full").open("wb") as full:  # noqa: ASYNC230 -- a device
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dpd_router", *flags_for(cluster),
+            env={**os.environ, "PYTHONPATH": str(ROOT / "router")}, stdout=full, stderr=full,
+        )  # fmt: skip
+    async with aiohttp.ClientSession() as session:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not await is_ready(session, cluster):  # noqa: ASYNC110 -- another process has no event
+                # no line of its log tells: nothing can be written
+                await asyncio.sleep(0.05)
+        for tokens in (100, 1000):
+            assert b'"finish_reason":"length"' in await post(session, cluster, tokens)
+    process.terminate()
+    assert await process.wait() == 0
+
+
+async def is_ready(session: aiohttp.ClientSession, cluster: SimulatedCluster) -> bool:
+    try:
+        async with session.get(f"http://{cluster.router_host}:8081/ready") as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
 async def test_sigterm_lets_requests_finish(cluster: SimulatedCluster) -> None:
     process = await router_for(cluster)
     await cluster.prefillers[0].add_fault(Fault(kind=FaultKind.HANG))
     async with aiohttp.ClientSession() as session:
         running = asyncio.create_task(post(session, cluster, 1000))
         async with asyncio.timeout(LIMIT_SECONDS):
-            while not cluster.prefillers[0].requests.get("/v1/completions"):  # noqa: ASYNC110
+            while not cluster.prefillers[0].requests.get("/v1/completions"):
                 await asyncio.sleep(0)
         process.send_signal(signal.SIGTERM)
         await line_with(process, "router stops")
@@ -113,7 +141,7 @@ async def test_router_after_a_killed_one_works_beside_what_it_left(cluster: Simu
     async with aiohttp.ClientSession() as session:
         running = asyncio.create_task(post(session, cluster, 1000))
         async with asyncio.timeout(LIMIT_SECONDS):
-            while not cluster.decoders[0].requests.get("/v1/completions"):  # noqa: ASYNC110
+            while not cluster.decoders[0].requests.get("/v1/completions"):
                 await asyncio.sleep(0)
         process.kill()
         await process.communicate()

@@ -1,4 +1,6 @@
 import asyncio
+import socket
+from typing import Any, NoReturn
 
 import aiohttp
 import msgspec
@@ -8,7 +10,8 @@ from aiohttp import web
 from dpd_router.config import HealthPolicy, Timeouts
 from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
-from dpd_router.pool import Pool, Role
+from dpd_router.pool import Pool, Role, Worker
+from dpd_router.relay import RelayPool
 from dpd_router.tasks import Supervisor
 from dpd_router.upstream import Upstream, UpstreamError, classify
 
@@ -69,6 +72,29 @@ async def test_health_check(health: int, models: str, models_status: int, up: bo
     assert (worker.up, worker.bad_checks) == (up, 0 if up else 1)
     await upstream.stop()
     await runner.cleanup()
+
+
+async def test_name_that_does_not_resolve_is_unreachable_and_was_certainly_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> NoReturn:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr("socket.getaddrinfo", fail)
+    worker = Worker(role=Role.DECODE, url="http://decoder.example:8000")
+    upstream, relays = Upstream(Timeouts()), RelayPool(2.0)
+    await upstream.start()
+    try:
+        with pytest.raises(UpstreamError) as checked:
+            await upstream.get(worker, "/health", 5)
+        with pytest.raises(UpstreamError) as relayed:
+            await relays.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
+    finally:
+        await upstream.stop()
+        await relays.stop()
+    assert [(error.value.kind, error.value.unsent) for error in (checked, relayed)] == [
+        ("unreachable", True)
+    ] * 2
 
 
 async def test_worker_that_is_removed_is_not_checked_any_more() -> None:
