@@ -120,6 +120,11 @@ $(VLLM_ROUTER): $(VENV)/.dev
 bench-router: $(VENV)/.dev $(VLLM_ROUTER) ## compare routers under load on two cores (needs a C compiler; about 15 minutes)
 	$(BIN)/python tools/bench_router.py --folder build/bench-router --vllm-router $(VLLM_ROUTER) --production-stack "$(PRODUCTION_STACK)" --production-stack-version "$(PRODUCTION_STACK_VERSION)"
 
+# the data file is named so that a run beside it cannot overwrite it; `slow` tests add minutes and no line
+.PHONY: coverage-router
+coverage-router: $(VENV)/.dev ## branch coverage of the router by its own tests; fails below 95 % (about 3 minutes)
+	COVERAGE_FILE=build/coverage-router $(PYTEST) -n 2 -m 'not slow' --ignore=tests/router/simulator --cov=dpd_router --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=95 tests/router
+
 .PHONY: soak-router
 soak-router: $(VENV)/.dev ## keep the router busy for 30 minutes and see whether anything grows
 	$(BIN)/python tools/soak_router.py

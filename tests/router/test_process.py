@@ -123,7 +123,7 @@ async def test_sigterm_lets_requests_finish(cluster: SimulatedCluster) -> None:
     async with aiohttp.ClientSession() as session:
         running = asyncio.create_task(post(session, cluster, 1000))
         async with asyncio.timeout(LIMIT_SECONDS):
-            while not cluster.prefillers[0].requests.get("/v1/completions"):
+            while not cluster.prefillers[0].requests.get("/v1/completions"):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         process.send_signal(signal.SIGTERM)
         await line_with(process, "router stops")
@@ -141,7 +141,7 @@ async def test_router_after_a_killed_one_works_beside_what_it_left(cluster: Simu
     async with aiohttp.ClientSession() as session:
         running = asyncio.create_task(post(session, cluster, 1000))
         async with asyncio.timeout(LIMIT_SECONDS):
-            while not cluster.decoders[0].requests.get("/v1/completions"):
+            while not cluster.decoders[0].requests.get("/v1/completions"):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         process.kill()
         await process.communicate()
