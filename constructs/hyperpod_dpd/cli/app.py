@@ -27,6 +27,10 @@ COMMANDS = {
         "ask the account, before anything is deployed, what would fail",
     ),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
+    "status": (
+        "hyperpod_dpd.cli.status",
+        "say how a deployment is doing: stacks, nodes, pods, endpoint, alerts",
+    ),
 }
 """Module and summary by name of the command. Only the module of the command that was asked for is imported."""
 

@@ -1,0 +1,1 @@
+"""How a deployment is doing, as its account, its cluster and its endpoint say."""
