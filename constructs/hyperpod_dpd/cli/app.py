@@ -4,7 +4,7 @@ import gc
 import importlib
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 
 from hyperpod_dpd._version import __version__
@@ -14,6 +14,10 @@ from hyperpod_dpd.cli.exits import Exit
 COMMANDS = {
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
+    "completion": (
+        "hyperpod_dpd.cli.completion",
+        "print a script with which a shell completes commands and options",
+    ),
     "diff": (
         "hyperpod_dpd.cli.diff",
         "say what changes between two deployment files, and what gets replaced",
@@ -74,19 +78,10 @@ def _dispatch(arguments: Sequence[str]) -> Exit:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name, (module, summary) in COMMANDS.items():
-        if name != wanted:
+        if name == wanted:
+            _add_command(commands, name, module, summary)
+        else:
             commands.add_parser(name, help=summary)
-            continue
-        command: Command = importlib.import_module(module).COMMAND
-        below = commands.add_parser(
-            name,
-            help=summary,
-            description=command.description,
-            epilog=_EXIT_CODES,
-            formatter_class=RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(below)
-        below.set_defaults(run=command.run, short=command.short)
     if not arguments:
         parser.print_help(sys.stderr)
         return Exit.UNREADABLE
@@ -94,6 +89,28 @@ def _dispatch(arguments: Sequence[str]) -> Exit:
     if not parsed.short:
         gc.enable()
     return Exit(parsed.run(parsed))
+
+
+def full_parser() -> ArgumentParser:
+    """Return the parser with the arguments of every command, which takes the modules of all of them."""
+    parser = _parser("dpd", _DESCRIPTION)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (module, summary) in COMMANDS.items():
+        _add_command(commands, name, module, summary)
+    return parser
+
+
+def _add_command(commands: "_SubParsersAction[ArgumentParser]", name: str, module: str, summary: str) -> None:
+    command: Command = importlib.import_module(module).COMMAND
+    below = commands.add_parser(
+        name,
+        help=summary,
+        description=command.description,
+        epilog=_EXIT_CODES,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(below)
+    below.set_defaults(run=command.run, short=command.short)
 
 
 def _parser(name: str, description: str) -> ArgumentParser:
