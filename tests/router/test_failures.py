@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import json
+import socket
 
 import aiohttp
 import pytest
@@ -9,8 +11,9 @@ import pytest
 from dpd_router.config import Strategy
 from dpd_router.eligibility import Reason
 from dpd_router.handoff import State
+from dpd_router.relay import _CLIENT_BUFFER_BYTES
 from dpd_simulator import EngineConfig, Fault, FaultKind, LMCacheConfig
-from tests.router.support import Rig, prompt, running, until
+from tests.router.support import LIMIT_SECONDS, Rig, prompt, running, until
 
 IDS = prompt(1000)
 # short, where a notification is known not to come
@@ -469,18 +472,37 @@ async def test_client_gone_while_waiting_for_room_leaves_nothing() -> None:
 
 
 async def test_slow_client_does_not_fill_the_router_s_memory() -> None:
+    tokens = 15_000
     async with running() as rig:
-        body = {"model": "m", "prompt": prompt(100), "max_tokens": 15_000, "stream": True, "ignore_eos": True}
-        connector = aiohttp.TCPConnector()
-        async with (
-            aiohttp.ClientSession(connector=connector, read_bufsize=1024) as session,
-            session.post(rig.base + "/v1/completions", json=body) as response,
-        ):
-            first = await response.content.readany()
-            assert first.startswith(b"data:")
-            rest = await response.content.read()
-        assert rest.endswith(b"data: [DONE]\n\n")
-        assert (first + rest).count(b'"index":0') == 15_000
+        body = {"model": "m", "prompt": prompt(100), "max_tokens": tokens, "stream": True, "ignore_eos": True}
+        small = socket.socket()
+        # the kernel would hold the whole answer otherwise
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        small.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(small, (rig.cluster.router_host, rig.router.port))
+        reader, writer = await asyncio.open_connection(sock=small, limit=1024)
+        assert rig.router._runner is not None
+        assert rig.router._runner.server is not None
+        server = rig.router._runner.server
+        await until(lambda: len(server.connections) == 1)
+        transport = server.connections[0].transport
+        assert transport is not None
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        raw = json.dumps(body).encode()
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n" % len(raw) + raw)
+
+        def paused() -> bool:
+            return any(c._transport and not c._transport.is_reading() for c in rig.router.relays._open)
+
+        await until(paused)
+        # what it stops at, and the last read of the worker
+        assert transport.get_write_buffer_size() <= _CLIENT_BUFFER_BYTES + 256 * 1024
+        async with asyncio.timeout(LIMIT_SECONDS):
+            answer = await reader.read()
+        assert answer.count(b'"index":0') == tokens
+        assert b"data: [DONE]" in answer
+        writer.close()
 
 
 # shutdown
