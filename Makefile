@@ -154,6 +154,10 @@ lock-images: $(VENV)/.bootstrap ## compile images/*/requirements.in into hash-pi
 clean: ## remove what the targets above made, the environment included
 	rm -rf $(VENV) $(ENGINES) $(BENCH_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
 
+.PHONY: generate
+generate: $(VENV)/.dev ## write every generated file: schema, tables, rendered manifests
+	$(BIN)/python tools/drift.py --write
+
 .PHONY: drift
 drift: $(VENV)/.dev ## fail when a generated file differs from what the code says
 	$(BIN)/python tools/drift.py

@@ -43,3 +43,16 @@ def test_help_lists_every_target_that_is_explained_in_one_column() -> None:
     lines = _make("help").splitlines()
     assert {line.split()[0] for line in lines} == explained
     assert len({len(re.match(r" *\S+ *", line)[0]) for line in lines}) == 1  # type: ignore[index]
+
+
+def test_every_target_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):(?!=)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "router").glob("*.md")]
+    named = {
+        (page.name, target)
+        for page in pages
+        for command in re.findall(r"(?:`|^\$ )make ([a-z][a-z -]*)", page.read_text(), flags=re.MULTILINE)
+        for target in command.split()
+    }
+    assert named
+    assert {(page, target) for page, target in named if target not in targets} == set()
