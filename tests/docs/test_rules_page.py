@@ -2,7 +2,9 @@
 
 import re
 
-from hyperpod_dpd.rules import rules
+from hyperpod_dpd.rules import Subject, rules
+from hyperpod_dpd.rules.registry import rules_about
+from tests.support.deployments import ROOT
 from tools.docs_rules import AREAS, PAGE, page
 
 
@@ -17,3 +19,9 @@ def test_every_rule_is_on_the_page_once() -> None:
 
 def test_every_area_has_a_title() -> None:
     assert {rule.split("-")[1] for rule in rules()} == AREAS.keys()
+
+
+def test_the_readme_promises_no_more_rules_than_a_check_runs() -> None:
+    promised = re.search(r"more than (\d+) checked rules", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert promised is not None
+    assert int(promised[1]) < len(rules_about(Subject.DEPLOYMENT))
