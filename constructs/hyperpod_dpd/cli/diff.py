@@ -10,7 +10,6 @@ from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.node import use_bundled_node
 from hyperpod_dpd.cli.output import Format, add_format, counted, paint, print_json, print_line
 from hyperpod_dpd.derive import UnresolvedError
-from hyperpod_dpd.rules.check import DeploymentRefusedError, check
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
@@ -31,9 +30,11 @@ def _run(arguments: Namespace) -> Exit:
         print_json(_as_dict(old, new, comparison))
     else:
         _print_text(old, new, comparison)
+    if not comparison.differences:
+        return Exit.OK
     for file in (old, new):
         _say_refused(file)
-    return Exit.FINDINGS if comparison.differences else Exit.OK
+    return Exit.FINDINGS
 
 
 COMMAND = Command(
@@ -61,6 +62,8 @@ def _load(path: Path) -> DeploymentFile | None:
 
 
 def _say_refused(file: DeploymentFile) -> None:
+    from hyperpod_dpd.rules.check import check  # noqa: PLC0415 - the rules come after what is already on the screen
+
     report = check(file.deployment)
     if report.errors:
         print_line(
@@ -115,6 +118,7 @@ def _object_changes(old: Deployment, new: Deployment) -> list[dict[str, str]] | 
         return f"all are new, because `{old.name}` and `{new.name}` have namespaces of their own"
     use_bundled_node()
     from hyperpod_dpd.changes.manifests import object_changes  # noqa: PLC0415 - starts cdk8s
+    from hyperpod_dpd.rules.check import DeploymentRefusedError  # noqa: PLC0415
     from hyperpod_dpd.serving.router import IdleTimeoutTooLongError  # noqa: PLC0415
 
     try:
