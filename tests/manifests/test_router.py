@@ -152,6 +152,17 @@ def test_the_load_balancer_is_internal_encrypted_and_waits_for_the_longest_answe
     assert path["backend"] == {"service": {"name": "router", "port": {"number": 8081}}}
 
 
+def test_the_router_keeps_idle_connections_longer_than_the_load_balancer_does() -> None:
+    attributes = dict(
+        each.split("=") for each in ingress_annotations("balanced")["load-balancer-attributes"].split(",")
+    )
+    container = find(rendering("balanced").objects, "Deployment", "router")["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    arguments = dict(each.removeprefix("--").split("=", 1) for each in container["args"])
+    assert float(arguments["keepalive-timeout-seconds"]) > float(attributes["idle_timeout.timeout_seconds"])
+
+
 def test_a_public_load_balancer_takes_the_addresses_that_are_given() -> None:
     annotations = ingress_annotations("public")
     assert annotations["scheme"] == "internet-facing"

@@ -1,7 +1,6 @@
 """The router: Deployment, Service, rights, and the way in from outside the cluster."""
 
 import json
-import math
 from typing import Any, Final
 
 import cdk8s_plus_27 as kplus
@@ -15,7 +14,7 @@ from hyperpod_dpd.serving.engine import Probe
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.objects import api_object, leave_out, metadata
 from hyperpod_dpd.serving.pod import Container, Volume, empty_dir, http_probe, pod_spec
-from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY
+from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY, load_balancer_idle_seconds
 from hyperpod_dpd.serving.secrets import API_KEYS_SECRET
 from hyperpod_dpd.serving.worker import disruption_budget
 from hyperpod_dpd.spec import Deployment, LoadBalancer
@@ -218,9 +217,7 @@ def _load_balancer(deployment: Deployment, balancer: LoadBalancer) -> dict[str, 
             f"`longest_generation_seconds: {longest}`, limit {LONGEST_IDLE_SECONDS} seconds of idle timeout. "
             "help: lower it, or remove `routing.load_balancer`"
         )
-    # an answer that is not streamed is silent until it is complete, and may have waited for its hand-off before
-    wait = math.ceil(deployment.routing.notification_timeout_seconds)
-    idle = min(longest + wait, LONGEST_IDLE_SECONDS)
+    idle = load_balancer_idle_seconds(deployment)
     network = deployment.network
     inbound = balancer.inbound_cidrs or (network.cidr, network.gpu_cidr)
     attributes = {

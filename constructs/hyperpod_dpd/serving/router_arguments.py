@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hyperpod_dpd.derive import ServingFacts
+from hyperpod_dpd.rules.kubernetes.dpd_k8s_009 import LONGEST_IDLE_SECONDS
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.secrets import API_KEYS_KEY
@@ -18,6 +19,8 @@ LARGEST_BODY_MIB: Final = 32
 
 DRAIN_MARGIN_SECONDS: Final = 20
 """Time by which the drain of an unfinished hand-off comes after the sender has given up on it."""
+
+_KEEPALIVE_MARGIN_SECONDS: Final = 30
 
 _PARSERS: Final = ("--reasoning-parser", "--tool-call-parser", "--enable-auto-tool-choice")
 
@@ -45,6 +48,15 @@ def router_arguments(
         *_options(deployment, routing),
     ]
     return tuple(f"--{name}={value}" for name, value in pairs)
+
+
+def load_balancer_idle_seconds(deployment: Deployment) -> int:
+    """Return how long a load balancer waits for the next byte, in seconds.
+
+    An answer that is not streamed is silent until it is complete, and may have waited for its hand-off before.
+    """
+    wait = math.ceil(deployment.routing.notification_timeout_seconds)
+    return min(deployment.serving.longest_generation_seconds + wait, LONGEST_IDLE_SECONDS)
 
 
 def _discovery(
@@ -91,6 +103,10 @@ def _limits(deployment: Deployment, routing: Routing) -> Iterator[tuple[str, str
 
 
 def _options(deployment: Deployment, routing: Routing) -> Iterator[tuple[str, str]]:
+    if routing.load_balancer is not None:
+        # the load balancer keeps idle connections; one that the router closes first costs a client a 502
+        keepalive = load_balancer_idle_seconds(deployment) + _KEEPALIVE_MARGIN_SECONDS
+        yield "keepalive-timeout-seconds", str(keepalive)
     workers = (deployment.serving.prefill, deployment.serving.decode)
     given = {argument.partition("=")[0] for worker in workers for argument in worker.extra_args}
     if given & set(_PARSERS):
