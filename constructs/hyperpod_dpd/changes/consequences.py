@@ -190,7 +190,8 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
 }
 """Consequences by path, or by the path above it where every field below is used in one place.
 
-Tests render and synthesize one change of each field and hold this table to what then differs.
+Tests render one change of each field that reaches a manifest and hold this table to the pods that then differ; the rows
+about infrastructure follow from the templates' create-only properties and are not held by a test.
 """
 
 _OPERATOR_ONLY = {_C.ENDPOINT}
