@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -54,7 +54,7 @@ class UnreadableManifestError(ValueError):
         super().__init__("\n".join(map(str, reasons)))
 
 
-def read(paths: Iterable[Path]) -> tuple[Node, ...]:
+def read(paths: Sequence[Path]) -> tuple[Node, ...]:
     """Return every document of the files at `paths`, and of the files below the folders among them.
 
     Raises:
@@ -71,6 +71,13 @@ def read(paths: Iterable[Path]) -> tuple[Node, ...]:
                     reasons += error.reasons
         except UnreadableManifestError as error:
             reasons += error.reasons
+    if not documents:
+        # a check of nothing would say that nothing is wrong
+        reasons += [
+            Unreadable(file=str(path), line=None, says="holds no document. help: give rendered manifests")
+            for path in paths
+            if not reasons
+        ]
     if reasons:
         raise UnreadableManifestError(reasons)
     return tuple(documents)

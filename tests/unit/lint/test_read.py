@@ -28,6 +28,16 @@ def test_every_document_and_every_value_knows_its_line() -> None:
     assert (text.line, text.text_line, text.text, text.path) == (4, 5, "x\ny\n", "b[0].c")
 
 
+@pytest.mark.parametrize("text", ["", "---\n", "# only a comment\n"])
+def test_files_without_any_document_are_refused_because_a_check_of_nothing_finds_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "nothing.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableManifestError, match=r"nothing\.yaml: error: holds no document"):
+        read([path])
+
+
 def test_empty_documents_are_no_documents() -> None:
     assert parse("---\n---\n# nothing\n---\na: 1\n", "f")[0].line == 5
     assert parse("", "f") == ()
