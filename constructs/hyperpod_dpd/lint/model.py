@@ -281,7 +281,7 @@ class Worker:
         entries = node.items or (node,)
         numbers = [entry.number for entry in entries]
         if len(entries) == 1 and numbers == [None]:
-            numbers = [int(part) if part.strip().isdigit() else None for part in (node.text or "").split(",")]
+            numbers = [whole_number(part) for part in (node.text or "").split(",")]
         return None if None in numbers else tuple(number for number in numbers if number is not None)
 
     def at(self, key: str) -> Node:
