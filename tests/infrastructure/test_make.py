@@ -1,5 +1,6 @@
 """`make` works wherever the repository lies and however the deployment's file is called."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -13,7 +14,13 @@ DEPLOYMENT = "deployments/my own.yaml"
 
 
 def _make(*arguments: str) -> str:
-    run = subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    # a make above this one hands its own flags and its depth down, which changes what this one prints
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    }
+    run = subprocess.run(
+        ["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, env=environment
+    )
     return run.stdout
 
 
