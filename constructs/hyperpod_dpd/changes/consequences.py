@@ -156,7 +156,8 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "routing.max_concurrent_requests": (_C.ROUTER,),
     "routing.max_queued_mib": (_C.ROUTER,),
     "routing.api_keys_secret": (_C.ROUTER, _C.OBJECTS),
-    "routing.load_balancer": (_C.OBJECTS,),
+    # the router keeps idle connections longer than the load balancer in front of it
+    "routing.load_balancer": (_C.OBJECTS, _C.ROUTER),
     "routing.client_namespaces": (_C.OBJECTS,),
     "routing.cpu": (_C.ROUTER,),
     "routing.memory_gib": (_C.ROUTER,),

@@ -1,5 +1,6 @@
 """`dpd status` as a shell sees it, against an account on loopback."""
 
+import contextlib
 import json
 import os
 import pty
@@ -89,6 +90,15 @@ def test_terminal_gets_a_table(account: StatusAccount, tmp_path: Path) -> None:
     assert "\x1b[32mwell" in text
 
 
+def _interrupted(process: "subprocess.Popen[str]") -> int:
+    """Interrupt as a person does: once more when nothing happens, because a busy machine is slow to ask the account."""
+    for _ in range(4):
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=20)
+    raise AssertionError("still there after four interruptions")
+
+
 def test_watch_in_a_pipe_prints_what_changed_until_it_is_interrupted(
     account: StatusAccount, tmp_path: Path
 ) -> None:
@@ -110,8 +120,7 @@ def test_watch_in_a_pipe_prints_what_changed_until_it_is_interrupted(
             changed = [process.stdout.readline() for _ in range(2)]
             assert "ill      add-on    coredns  DEGRADED" in changed[0]
             assert "11 well, 0 busy, 1 ill" in changed[1]
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 130
+            assert _interrupted(process) == 130
             assert process.stderr.read() == ""
         finally:
             process.kill()
