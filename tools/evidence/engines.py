@@ -55,7 +55,6 @@ class EngineProcess:
     def command(self) -> list[str]:
         """Return the rendered command with the replacements of `REPLACED`."""
         configuration = self.configuration
-        etc = self.scratch / "etc"
         shell, script = configuration.command
         arguments = list(configuration.arguments)
         kept: list[str] = []
@@ -70,7 +69,7 @@ class EngineProcess:
         local = ["--host", LOOPBACK, "--port", str(self.port)]
         serve = [*self.serve, str(self.model)]
         # the start script appends its alias, so that the served name must stay last
-        return [shell, str(etc / Path(script).name), *serve, *local, *kept]
+        return [shell, self._local(script), *serve, *local, *kept]
 
     def environment(self) -> dict[str, str]:
         """Return the rendered environment with the replacements of `REPLACED`."""
@@ -94,13 +93,8 @@ class EngineProcess:
 
     def start(self) -> None:
         """Write the configuration files and start the engine in its own process group."""
-        etc = self.scratch / "etc"
-        for directory in (
-            etc,
-            self.scratch / "etc/dpd",
-            self.scratch / "var/lib/dpd",
-            self.scratch / "var/cache/dpd",
-        ):
+        etc = self.scratch / "etc/dpd"
+        for directory in (etc, self.scratch / "var/lib/dpd", self.scratch / "var/cache/dpd"):
             directory.mkdir(parents=True, exist_ok=True)
         for file in self.configuration.files:
             text = file.text.replace("LIBFABRIC", "UCX")
@@ -108,8 +102,7 @@ class EngineProcess:
                 f"pd_proxy_host: {LOOPBACK}" if line.startswith("pd_proxy_host:") else line
                 for line in text.splitlines()
             ]
-            for target in (etc, etc / "dpd"):
-                (target / file.name).write_text("\n".join(lines) + "\n")
+            (etc / file.name).write_text("\n".join(lines) + "\n")
         self.starts += 1
         self.log = (self.logs / f"{self.name}-{self.starts}.log").open("w")
         command = self.command()
