@@ -1,12 +1,12 @@
 """`dpd preflight`: ask the account what would fail, before anything is deployed."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hyperpod_dpd.cli.check import locate
-from hyperpod_dpd.cli.command import Command
+from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, print_finding, print_json, print_line
 from hyperpod_dpd.rules.check import check
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     # loaded when the account is asked: help and messages about the file shall not wait for it
     from hyperpod_dpd.preflight.account import AwsAccount
     from hyperpod_dpd.preflight.report import Report
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 3600:
-        raise ArgumentTypeError(f"`{text}` is not a number of seconds between 0 and 3600")
-    return seconds
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +31,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=_seconds,
+        type=seconds_between(0, 3600),
         default=30.0,
         help="longest time that one check may take (default: 30)",
     )

@@ -3,12 +3,12 @@
 import json
 import sys
 import threading
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyperpod_dpd.cli.command import Command
+from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, counted, print_json, print_line
 from hyperpod_dpd.spec import Deployment
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
 _LEAST_INTERVAL_SECONDS = 2.0
 _LONGEST_INTERVAL_SECONDS = 3600.0
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not _LEAST_INTERVAL_SECONDS <= seconds <= _LONGEST_INTERVAL_SECONDS:
-        raise ArgumentTypeError(f"`{text}` is not a number of seconds between 2 and 3600")
-    return seconds
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -48,7 +38,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
-        type=_interval,
+        type=seconds_between(_LEAST_INTERVAL_SECONDS, _LONGEST_INTERVAL_SECONDS),
         default=15.0,
         help="time between two looks with --watch (default: 15)",
     )
