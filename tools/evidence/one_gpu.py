@@ -9,21 +9,13 @@ nothing about isolation (the roles share the GPU), EFA or all-reduces.
 
 import argparse
 import asyncio
-import contextlib
 import itertools
-import json
 import os
-import platform
 import random
-import re
 import statistics
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,80 +25,29 @@ from hyperpod_dpd.serving.engine import engine_configuration
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence import standin
-from tools.evidence.engines import LOOPBACK, REPLACED, SIMULATOR, VLLM, EngineProcess
+from tools.evidence.engines import LOOPBACK, SIMULATOR, VLLM, EngineProcess
 from tools.evidence.load import Outcome, complete, prompt
+from tools.evidence.record import Record
+from tools.evidence.routers import books, router, settled
 
 PREFILL_PORT, DECODE_PORT, ROUTER_PORT, DIRECT_PORT = 8100, 8200, 8081, 8082
 NOTIFICATION_PORT = 7500
 CHUNKS_PER_GIB = 102
 """256-token chunks of the stand-in (40,960 bytes a token) in a 1 GiB buffer."""
-METRIC = re.compile(r"^(dpd_router_[a-z_]+(?:\{[^}]*\})?) ([0-9.e+-]+)$", re.MULTILINE)
 CONCURRENCY = 4
-
-
-class Log:
-    """Results as JSON lines, on disk as they come, so that an interrupted run still tells what it saw."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("a", buffering=1)
-        self._begin = time.monotonic()
-
-    def write(self, what: str, **data: Any) -> None:
-        """Write one result."""
-        line = json.dumps({"at_seconds": round(time.monotonic() - self._begin, 1), "what": what, **data})
-        self._file.write(line + "\n")
-        print(line, flush=True)
 
 
 Strategy = Literal["continue", "land"]
 
 
-def deployment(path: Path, strategy: Strategy) -> Deployment:
-    """Return the evidence deployment with the router's strategy set."""
+def deployment(path: Path, strategy: Strategy, *, same_kernels: bool = False) -> Deployment:
+    """Return the evidence deployment with the router's strategy set, on request without CUDA graphs in the decoder."""
     read = load(path).deployment
-    return replace(read, routing=replace(read.routing, strategy=strategy))
-
-
-@contextlib.contextmanager
-def router(logs: Path, port: int, notification_port: int, *flags: str) -> Iterator[str]:
-    """Run the real router with `flags` until the block ends."""
-    with (logs / f"router-{port}-{int(time.time())}.log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                sys.executable, "-m", "dpd_router", "--host", LOOPBACK, "--port", str(port),
-                "--notification-host", LOOPBACK, "--notification-port", str(notification_port), *flags,
-            ],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        url = f"http://{LOOPBACK}:{port}"
-        try:
-            _await_ready(url, process)
-            yield url
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def _await_ready(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the router ended with {process.returncode}")
-        try:
-            with urllib.request.urlopen(f"{url}/ready", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.2)
-    raise RuntimeError("the router did not become ready")
-
-
-def scrape(url: str) -> dict[str, float]:
-    """Return the router's metrics."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
-        text = answer.read().decode()
-    return {name: float(value) for name, value in METRIC.findall(text)}
+    serving = read.serving
+    if same_kernels:
+        # the prefiller is eager: answers can only be equal to the last bit when both roles run the same kernels
+        serving = replace(serving, decode=replace(serving.decode, enforce_eager=True))
+    return replace(read, serving=serving, routing=replace(read.routing, strategy=strategy))
 
 
 def body(tokens: list[int], output: int, **more: Any) -> dict[str, Any]:
@@ -181,29 +122,6 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     }
 
 
-def settled(url: str, timeout_seconds: float = 90) -> dict[str, float]:
-    """Wait until the router owns no hand-off any more and return its metrics."""
-    deadline = time.monotonic() + timeout_seconds
-    while True:
-        metrics = scrape(url)
-        if metrics.get("dpd_router_handoffs_open", 0) == 0 or time.monotonic() > deadline:
-            return metrics
-        time.sleep(0.5)
-
-
-def books(metrics: dict[str, float]) -> dict[str, float]:
-    """Return the metrics that say whether the books balance."""
-    wanted = (
-        "handoff", "inflight_chunks", "suspected_chunks", "drains", "notif", "decisions",
-        "pairs_broken", "worker_port_epoch", "worker_restarts", "client_disconnects",
-    )  # fmt: skip
-    return {
-        name.removeprefix("dpd_router_"): value
-        for name, value in metrics.items()
-        if name.removeprefix("dpd_router_").startswith(wanted) and "_created" not in name
-    }
-
-
 class Bench:
     """Both engines and what is measured on them."""
 
@@ -212,19 +130,21 @@ class Bench:
         self.out: Path = options.out
         self.logs = self.out / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.log = Log(self.out / "results.jsonl")
+        self.log = Record(self.out / "results.jsonl")
         self.scratch = Path(options.scratch)
         self.model = options.model or self.scratch / "model"
         if not self.model.exists():
             standin.write(self.model)
 
-    def engine(self, role: Role, strategy: Strategy) -> EngineProcess:
+    def engine(self, role: Role, strategy: Strategy, *, same_kernels: bool = False) -> EngineProcess:
         """Return the engine of `role`, not started."""
         name = role.value
         decode = role is Role.DECODE
         return EngineProcess(
             name=f"{name}-{strategy}",
-            configuration=engine_configuration(deployment(self.options.deployment, strategy), role),
+            configuration=engine_configuration(
+                deployment(self.options.deployment, strategy, same_kernels=same_kernels), role
+            ),
             model=self.model,
             port=DECODE_PORT if decode else PREFILL_PORT,
             gpu=self.options.decode_gpu if decode else self.options.prefill_gpu,
@@ -243,38 +163,29 @@ class Bench:
 
     def run(self) -> None:
         """Run everything; engines are ended whatever happens."""
-        self.log.write(
-            "setting",
-            date=time.strftime("%Y-%m-%d"),
-            simulated=self.options.simulate,
-            versions=_versions("vllm", "lmcache", "nixl", "torch", "aiohttp", "pyzmq"),
-            python=platform.python_version(),
-            gpu=_gpu(),
-            replaced=REPLACED,
-            arguments=sys.argv[1:],
-        )  # fmt: skip
+        self.log.setting(simulated=self.options.simulate)
         strategies: list[Strategy] = self.options.strategies.split(",")
         prefill = self.engine(Role.PREFILL, strategies[0])
-        decode = self.engine(Role.DECODE, strategies[0])
+        decode = self.engine(Role.DECODE, "land", same_kernels=True)
         try:
             decode.start()
             if self.options.prefill_gpu != self.options.decode_gpu:
                 prefill.start()
-            self.log.write("decoder ready", seconds=round(decode.wait_ready(400), 1))
+            self.log.write("decoder ready", kernels="same", seconds=round(decode.wait_ready(400), 1))
             if prefill.process is None:
                 # on one GPU one after the other: two engines that measure free memory at once disturb each other
                 prefill.start()
             self.log.write("prefiller ready", seconds=round(prefill.wait_ready(400), 1))
-            for number, strategy in enumerate(strategies):
-                if number:
-                    starts = decode.starts
-                    decode.kill()
-                    decode = self.engine(Role.DECODE, strategy)
-                    decode.starts = starts
-                    decode.start()
-                    self.log.write(
-                        "decoder ready", strategy=strategy, seconds=round(decode.wait_ready(300), 1)
-                    )
+            for strategy in strategies:
+                with router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *self.router_flags(strategy)) as url:
+                    self.compare(strategy, url, kernels="same")
+            for strategy in strategies:
+                starts = decode.starts
+                decode.kill()
+                decode = self.engine(Role.DECODE, strategy)
+                decode.starts = starts
+                decode.start()
+                self.log.write("decoder ready", strategy=strategy, seconds=round(decode.wait_ready(300), 1))
                 self.strategy(strategy, decode)
         finally:
             prefill.kill()
@@ -284,7 +195,7 @@ class Bench:
         """Measure one strategy."""
         half = self.options.requests // 2
         with router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *self.router_flags(strategy)) as url:
-            self.compare(strategy, url)
+            self.compare(strategy, url, kernels="rendered")
             if strategy in self.options.without_restart.split(","):
                 whole = asyncio.run(handoffs(url, self.options.requests, f"{strategy}-a", disconnects=0.2))
                 self.log.write("all", strategy=strategy, **summary(whole), books=books(settled(url)))
@@ -300,8 +211,11 @@ class Bench:
             after = asyncio.run(handoffs(url, self.options.requests - half, f"{strategy}-b", disconnects=0.2))
             self.log.write("second half", strategy=strategy, **summary(after), books=books(settled(url)))
 
-    def compare(self, strategy: str, url: str) -> None:
-        """Compare answers and first tokens with the same engine asked directly."""
+    def compare(self, strategy: str, url: str, *, kernels: str) -> None:
+        """Compare answers and first tokens with the same engine asked directly.
+
+        `kernels`: `same` when the decoder runs without CUDA graphs as the prefiller does, else `rendered`.
+        """
         flags = ["--threshold", "never", "--decoders", f"http://{LOOPBACK}:{DECODE_PORT}"]
         with router(self.logs, DIRECT_PORT, 7501, *flags) as direct:
             asyncio.run(sequential(url, [body(prompt(f"warm{index}", 2048), 8) for index in range(3)]))
@@ -319,6 +233,7 @@ class Bench:
                 self.log.write(
                     "same prompts, routed and direct",
                     strategy=strategy,
+                    kernels=kernels,
                     prompt_tokens=tokens,
                     identical=_identical(routed, asked),
                     identical_direct_twice=_identical(asked, again),
@@ -333,9 +248,9 @@ class Bench:
                     tpot_direct=milliseconds([gap for o in asked for gap in o.gaps_seconds[1:]]),
                     errors=[o.error for o in (*routed, *asked) if o.error][:3],
                 )
-            self.chat(strategy, url, direct)
+            self.chat(strategy, url, direct, kernels=kernels)
 
-    def chat(self, strategy: str, url: str, direct: str) -> None:
+    def chat(self, strategy: str, url: str, direct: str, *, kernels: str) -> None:
         """Compare chat answers, with a stop string among the parameters."""
         requests = [
             {
@@ -356,6 +271,7 @@ class Bench:
         self.log.write(
             "same chats, routed and direct",
             strategy=strategy,
+            kernels=kernels,
             identical=_identical(routed, asked),
             common_words=_common_words(routed, asked),
             of=len(requests),
@@ -380,24 +296,6 @@ def _common_words(one: list[Outcome], other: list[Outcome]) -> list[int]:
         )
         for a, b in zip(one, other, strict=True)
     ]
-
-
-def _versions(*names: str) -> dict[str, str | None]:
-    versions: dict[str, str | None] = {}
-    for name in names:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = None
-    return versions
-
-
-def _gpu() -> str | None:
-    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except FileNotFoundError:
-        return None
 
 
 def _await_decoder(url: str) -> None:
