@@ -97,6 +97,16 @@ def test_specification_catalog_rules_and_planner_know_no_cdk() -> None:
     assert wrong == []
 
 
+def test_programs_that_run_beside_real_engines_start_no_cdk() -> None:
+    # such a machine has the engines and their Python, not ours
+    code = (
+        "import sys, tools.evidence.isolation, tools.evidence.one_gpu\n"
+        f"print(sorted({_CDK!r} & {{name.split('.')[0] for name in sys.modules}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=_ROOT)
+    assert done.stdout.strip() == "[]"
+
+
 def test_checking_a_deployment_starts_neither_cdk_nor_boto3() -> None:
     code = (
         "import sys, hyperpod_dpd\n"

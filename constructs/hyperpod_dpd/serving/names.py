@@ -61,6 +61,9 @@ WORKER_SERVICE_ACCOUNT: Final = "worker"
 ROUTER_SERVICE_ACCOUNT: Final = "router"
 """ServiceAccount of the router."""
 
+API_KEYS_KEY: Final = "keys"
+"""Key, in the Secret with the router's bearer keys, of their lines: the file's name in the router's pod."""
+
 
 class Component(StrEnum):
     """What a pod is: value of `app.kubernetes.io/component`."""

@@ -8,7 +8,6 @@ from hyperpod_dpd.derive import ServingFacts
 from hyperpod_dpd.rules.kubernetes.dpd_k8s_009 import LONGEST_IDLE_SECONDS
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.names import Component
-from hyperpod_dpd.serving.secrets import API_KEYS_KEY
 from hyperpod_dpd.spec import Deployment, Role, Routing
 
 API_KEYS_DIRECTORY: Final = "/etc/dpd-api-keys"
@@ -112,6 +111,6 @@ def _options(deployment: Deployment, routing: Routing) -> Iterator[tuple[str, st
     if given & set(_PARSERS):
         yield "workers-parse-chat", "true"
     if routing.api_keys_secret is not None:
-        yield "api-keys-file", f"{API_KEYS_DIRECTORY}/{API_KEYS_KEY}"
+        yield "api-keys-file", f"{API_KEYS_DIRECTORY}/{names.API_KEYS_KEY}"
     if routing.tracing_endpoint is not None:
         yield "otlp-endpoint", routing.tracing_endpoint

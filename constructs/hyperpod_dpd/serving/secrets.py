@@ -17,9 +17,6 @@ HUGGING_FACE_KEY: Final = "token"
 API_KEYS_SECRET: Final = "router-api-keys"  # noqa: S105
 """Secret with the router's bearer keys, one a line, in the system namespace."""
 
-API_KEYS_KEY: Final = "keys"
-"""Key of the lines in it."""
-
 STORE: Final = "secrets-manager"
 """Name of the SecretStore in each namespace that has a secret."""
 
@@ -57,7 +54,7 @@ class Secrets(Construct):
             (
                 deployment.routing.api_keys_secret,
                 API_KEYS_SECRET,
-                API_KEYS_KEY,
+                names.API_KEYS_KEY,
                 names.system_namespace(deployment),
             ),
         ):
