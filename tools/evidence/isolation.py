@@ -39,10 +39,6 @@ from tools.evidence.load import Outcome, complete, prompt
 from tools.evidence.record import Record
 from tools.evidence.routers import books, router, settled
 
-ROUTER_PORT: Final = 8081
-NOTIFICATION_PORT: Final = 7500
-FIRST_ENGINE_PORT: Final = 8100
-
 REQUESTS_PER_USER: Final = 10
 """Requests of a run for each user: ramp-up and ramp-down must not be most of what is measured."""
 
@@ -169,6 +165,7 @@ class Comparison:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.gpus: list[int] = options.gpus
+        self.ports: list[int] = options.ports
         self.deployment: Deployment = load(options.deployment).deployment
         self.logs: Path = options.out / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -198,7 +195,8 @@ class Comparison:
                     command=engine.command()[2:],
                 )
             flags = self.router_flags(arrangement, engines)
-            url = stack.enter_context(router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *flags))
+            port, notification_port = self.ports[:2]
+            url = stack.enter_context(router(self.logs, port, notification_port, *flags))
             self.record.write("router", arrangement=arrangement.name, flags=flags)
             self.measure(arrangement, url)
 
@@ -209,7 +207,7 @@ class Comparison:
                 name=f"{arrangement.name}-{role.value}-{index}",
                 configuration=engine_configuration(self.deployment, role, variant=variant),
                 model=self.options.model,
-                port=FIRST_ENGINE_PORT + index,
+                port=self.ports[2 + index],
                 gpu=gpu,
                 scratch=Path(self.options.scratch) / f"gpu{gpu}-{role.value}",
                 logs=self.logs,
@@ -288,6 +286,12 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--traffic", default="fixed,mixed")
     parser.add_argument("--arrangements", default="disaggregated,colocated,colocated-tuned")
+    parser.add_argument(
+        "--ports",
+        type=_numbers,
+        default=[8081, 7500, 8100, 8101],
+        help="router, its notifications, one an engine",
+    )
     parser.add_argument("--seed", default="2026-11-30")
     parser.add_argument(
         "--simulate", action="store_true", help="simulated engines: tests this script, proves nothing"
@@ -298,6 +302,8 @@ def main() -> None:
     options.arrangements = options.arrangements.split(",")
     if len(options.gpus) not in (1, 2):
         parser.error(f"`--gpus` names {len(options.gpus)} GPUs. help: name one or two")
+    if len(options.ports) < 2 + len(options.gpus):
+        parser.error(f"`--ports` has {len(options.ports)} ports. help: name {2 + len(options.gpus)}")
     Comparison(options).run()
 
 
