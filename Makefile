@@ -36,6 +36,7 @@ $(VENV)/.runtime: $(VENV)/.bootstrap requirements.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode -r requirements-dev.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable router --editable router/simulator
 	@touch $@
 
 node_modules/.package-lock.json: $(VENV)/.runtime package.json package-lock.json .npmrc

@@ -25,6 +25,11 @@ def main() -> int:
     except StartupError as error:
         sys.stderr.write(f"dpd-simulator: error: {error}\n")
         return _EXIT_REFUSED
+    return run(startup)
+
+
+def run(startup: Startup) -> int:
+    """Run one engine until SIGTERM, SIGINT or death, and return the exit status of its process."""
     return uvloop.run(_serve(startup))
 
 
