@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
-from hyperpod_dpd.serving.profile import Profile
+from hyperpod_dpd.serving.profile import profile_of
 from hyperpod_dpd.serving.render import render
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
@@ -47,11 +47,6 @@ def object_changes(old: Deployment, new: Deployment) -> tuple[ObjectChange, ...]
         IdleTimeoutTooLongError: a load balancer cannot wait for the longest answer.
     """
     return tuple(sorted(_changes(_objects(old), _objects(new)), key=lambda each: (each.fate, each.title)))
-
-
-def profile_of(deployment: Deployment) -> Profile:
-    """Return the profile that serves `deployment` on its own backend."""
-    return Profile.OPERATOR if deployment.serving.backend == "operator" else Profile.SELF_MANAGED
 
 
 def _objects(deployment: Deployment) -> Objects:

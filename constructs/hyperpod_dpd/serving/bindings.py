@@ -28,6 +28,7 @@ class Binding(Enum):
     WORKER_IMAGE = ("image of the workers by digest", forms.IMAGE_BY_DIGEST)
     WORKER_IMAGE_ID = ("first 12 digits of the digest of the workers' image", r"[0-9a-f]{12}")
     ROUTER_IMAGE = ("image of the router by digest", forms.IMAGE_BY_DIGEST)
+    JOBS_IMAGE = ("image of the proof and benchmark jobs by digest", forms.IMAGE_BY_DIGEST)
     MODEL_BUCKET = ("name of the bucket that holds the weights", forms.BUCKET)
     FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", forms.FILE_SYSTEM)
     FSX_DNS_NAME = ("DNS name of the FSx for Lustre file system", forms.HOST)
@@ -85,7 +86,7 @@ def read_values(values: Mapping[str, str]) -> dict[Binding, str]:
     Raises:
         BindingError: an unknown name or a value that cannot be right; all of them at once.
     """
-    problems = [_unknown(name) for name in values if name not in Binding.__members__]
+    problems = [unknown(name) for name in values if name not in Binding.__members__]
     known = {Binding[name]: value for name, value in values.items() if name in Binding.__members__}
     problems += [problem for binding, value in known.items() if (problem := binding.refuse(value))]
     if not problems and Binding.WORKER_IMAGE in known:
@@ -114,7 +115,7 @@ def bind(text: str, values: Mapping[Binding, str]) -> str:
         BindingError: a placeholder is unknown or has no value; all of them at once.
     """
     names = dict.fromkeys(PLACEHOLDER.findall(text))
-    problems = [_unknown(name) for name in names if name not in Binding.__members__]
+    problems = [unknown(name) for name in names if name not in Binding.__members__]
     problems += [
         f"`{name}` has no value: {Binding[name].meaning}. help: give `--set {name}=VALUE` or `--outputs FILE`"
         for name in names
@@ -125,6 +126,7 @@ def bind(text: str, values: Mapping[Binding, str]) -> str:
     return PLACEHOLDER.sub(lambda match: values[Binding[match.group(1)]], text)
 
 
-def _unknown(name: str) -> str:
+def unknown(name: str) -> str:
+    """Return the message about `name`, which is no binding."""
     listed = ", ".join(f"`{known}`" for known in Binding.__members__)
     return f"unknown binding `{name}`. help: the bindings are {listed}"

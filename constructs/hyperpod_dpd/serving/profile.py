@@ -79,6 +79,11 @@ def profiles_of(deployment: Deployment) -> tuple[Profile, ...]:
     return tuple(profile for profile in Profile if speaks[profile.backend])
 
 
+def profile_of(deployment: Deployment) -> Profile:
+    """Return the profile that serves `deployment` on its own backend."""
+    return Profile.OPERATOR if deployment.serving.backend == "operator" else Profile.SELF_MANAGED
+
+
 class ProfileCharts:
     """The charts of one profile. A chart is a file: one concept, a page long."""
 

@@ -10,7 +10,7 @@ from cdk8s import App
 
 from hyperpod_dpd.observability.platform import PLATFORM, PlatformCharts
 from hyperpod_dpd.rules.check import DeploymentRefusedError
-from hyperpod_dpd.serving.bindings import placeholders
+from hyperpod_dpd.serving.bindings import PLACEHOLDER, placeholders
 from hyperpod_dpd.serving.profile import Profile, ProfileCharts, expressible, profiles_of
 from hyperpod_dpd.spec import Deployment
 
@@ -45,7 +45,7 @@ class Rendering:
     def texts(self) -> dict[str, str]:
         """Return the text of every file by file name, the kustomization included."""
         texts = {
-            f"{file.name}.yaml": self._header(file) + "".join(_document(entry) for entry in file.objects)
+            f"{file.name}.yaml": self._header(file) + "".join(document(entry) for entry in file.objects)
             for file in self.files
         }
         kustomization = {
@@ -53,7 +53,7 @@ class Rendering:
             "kind": "Kustomization",
             "resources": list(texts),
         }
-        return {**texts, KUSTOMIZATION: self._header(None) + _document(kustomization)}
+        return {**texts, KUSTOMIZATION: self._header(None) + document(kustomization)}
 
     def _header(self, file: RenderedFile | None) -> str:
         lines = [
@@ -155,14 +155,20 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif PLACEHOLDER.search(text):
+        # a bucket or a mount name may consist of digits only and would become a number
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_text)
 
 
-def _document(entry: dict[str, Any]) -> str:
+def document(entry: dict[str, Any]) -> str:
+    """Return `entry` as one YAML document."""
     return "---\n" + yaml.dump(
         _name_first(entry),
         Dumper=_Dumper,
