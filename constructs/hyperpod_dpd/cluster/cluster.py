@@ -1,6 +1,7 @@
 """EKS as HyperPod needs it."""
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, DependencyGroup, IConstruct, IDependable
@@ -14,6 +15,7 @@ from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.spec import Cluster
 
 
+@jsii.implements(ec2.IConnectable)
 class DpdCluster(Construct):
     """An EKS cluster that HyperPod groups can join.
 

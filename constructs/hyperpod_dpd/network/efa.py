@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -11,6 +12,7 @@ _LUSTRE_PORTS = ((988, 988), (1018, 1023))
 """FSx for Lustre: network driver and its callbacks."""
 
 
+@jsii.implements(ec2.IConnectable)
 class EfaSecurityGroup(Construct):
     """A security group whose members may exchange any traffic with each other, in both directions.
 

@@ -7,6 +7,8 @@ from typing import Protocol
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
+_CONTROL_PLANE_SUBNETS = 2
+
 
 class ClusterNetwork(Protocol):
     """A network for EKS and HyperPod: `DpdNetwork` is one, `ExistingNetwork` describes your own."""
@@ -61,3 +63,18 @@ class ExistingNetwork:
     """Security group with ingress and egress to itself; `EfaSecurityGroup` makes one."""
     efa_rules: Sequence[cdk.CfnResource] = ()
     gpu_route: cdk.CfnResource | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no cluster can live in.
+
+        Raises:
+            ValueError: fewer than two subnets for the control plane, no system subnet, or no CIDR.
+        """
+        if len(self.cluster_subnets) < _CONTROL_PLANE_SUBNETS:
+            raise ValueError(
+                f"EKS needs subnets in two zones: given {len(self.cluster_subnets)} in `cluster_subnets`; limit at least "
+                f"{_CONTROL_PLANE_SUBNETS}. help: add one of another zone"
+            )
+        for name in ("system_subnets", "vpc_cidrs"):
+            if not getattr(self, name):
+                raise ValueError(f"`{name}` is empty. help: list those of the VPC")

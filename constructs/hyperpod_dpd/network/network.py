@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -18,6 +19,7 @@ from hyperpod_dpd.security.logs import log_group, logs_key
 from hyperpod_dpd.spec import Network
 
 
+@jsii.implements(ec2.IConnectable)
 class DpdNetwork(Construct):
     """VPC with one GPU subnet, subnets for control plane and system nodes, and one way out, or none.
 

@@ -17,7 +17,7 @@ _PREFIX = "lifecycle"
 
 
 class LifecycleScripts(Construct):
-    """Uploads the folder `lifecycle/` to a bucket of its own.
+    """Uploads the folder `lifecycle/` to a bucket of its own, or to one of yours.
 
     Attributes:
         bucket: the bucket; its name starts with `sagemaker-`, because HyperPod's managed policy reads only such buckets.
@@ -34,10 +34,11 @@ class LifecycleScripts(Construct):
         construct_id: str,
         *,
         deployment: str,
-        access_logs: AccessLogs,
-        removal_policy: cdk.RemovalPolicy,
         log_key: kms.IKey,
+        access_logs: AccessLogs | None = None,
+        bucket: s3.IBucket | None = None,
         log_retention_days: int = 90,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create bucket and upload.
 
@@ -45,19 +46,29 @@ class LifecycleScripts(Construct):
             scope: where the construct lives.
             construct_id: its id.
             deployment: name of the deployment, part of the bucket's name.
-            access_logs: where the bucket's access logs go.
-            removal_policy: whether bucket and log outlive the stack.
             log_key: key of the upload's own log.
-            log_retention_days: days that this log is kept, a value that CloudWatch Logs accepts.
+            access_logs: where the access logs of the bucket of its own go.
+            bucket: your bucket instead of one of its own; only the folder `lifecycle/` in it is written.
+            log_retention_days: days that the upload's log is kept, a value that CloudWatch Logs accepts.
+            removal_policy: whether bucket and log outlive the stack.
+
+        Raises:
+            ValueError: not exactly one of `access_logs` and `bucket` is given, or the name of `bucket` is known and
+                HyperPod's managed policy does not read it.
         """
         super().__init__(scope, construct_id)
-        self.bucket: s3.IBucket = PrivateBucket(
-            self,
-            "Scripts",
-            name=bucket_name(LIFECYCLE_PREFIX, deployment, cdk.Stack.of(self)),
-            access_logs=access_logs,
-            removal_policy=removal_policy,
-        ).bucket
+        if (access_logs is None) == (bucket is None):
+            raise ValueError("give either `access_logs`, for a bucket of its own, or `bucket`")
+        if access_logs is not None:
+            bucket = PrivateBucket(
+                self,
+                "Scripts",
+                name=bucket_name(LIFECYCLE_PREFIX, deployment, cdk.Stack.of(self)),
+                access_logs=access_logs,
+                removal_policy=removal_policy,
+            ).bucket
+        assert bucket is not None
+        self.bucket: s3.IBucket = _readable(bucket)
         self.upload = s3_deployment.BucketDeployment(
             self,
             "Upload",
@@ -74,3 +85,13 @@ class LifecycleScripts(Construct):
             ),
         )
         self.uri = f"s3://{self.bucket.bucket_name}/{_PREFIX}"
+
+
+def _readable(bucket: s3.IBucket) -> s3.IBucket:
+    name = bucket.bucket_name
+    if not cdk.Token.is_unresolved(name) and not name.startswith(LIFECYCLE_PREFIX):
+        raise ValueError(
+            f"DPD-HP-004 HyperPod cannot read the lifecycle scripts: given bucket `{name}`; limit names that start with "
+            f"`{LIFECYCLE_PREFIX}`. help: choose such a bucket, or leave `bucket` out"
+        )
+    return bucket
