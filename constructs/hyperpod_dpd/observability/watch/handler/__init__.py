@@ -1,0 +1,1 @@
+"""The watch's function; the folder is its asset."""
