@@ -50,6 +50,7 @@ class Consequence(Enum):
         "Kubernetes objects change: policies, rights, autoscaling, entrance, monitoring; no pod restarts"
     )
     PLATFORM = "add-ons and what exists once per cluster change; workers and router do not restart"
+    IMPORT = "the model is imported again: files that differ are copied into its bucket, no pod restarts"
     BASELINE = "only the colocated profiles that are compared with change"
     PLAN = "nothing that runs: rules, plan, prices and alerts read it"
     UNREAD = "nothing: the backend of these deployments does not read it"
@@ -100,6 +101,7 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "hyperpod.tiered_storage_memory_percent": (_C.HYPERPOD,),
     "model.name": _EVERYTHING,
     "model.source": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS),
+    "model.imported_from": (_C.IMPORT,),
     "model.repository": (_C.GENERATION, _C.ENDPOINT),
     "model.revision": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS),
     "model.config_file": _EVERYTHING,

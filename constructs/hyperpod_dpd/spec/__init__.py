@@ -3,7 +3,15 @@
 from hyperpod_dpd.spec.cluster import Cluster, DependenciesChart, ExistingCluster, SystemNodes
 from hyperpod_dpd.spec.deployment import Acknowledgement, Deployment, Removal
 from hyperpod_dpd.spec.hyperpod import HyperPod, InstanceGroup, OnDemand, Role, Spot, Taint, TrainingPlan
-from hyperpod_dpd.spec.model import FsxSource, HuggingFaceSource, Model, S3Source, VolumeSource
+from hyperpod_dpd.spec.model import (
+    FolderOrigin,
+    FsxSource,
+    HubOrigin,
+    HuggingFaceSource,
+    Model,
+    S3Source,
+    VolumeSource,
+)
 from hyperpod_dpd.spec.network import Network
 from hyperpod_dpd.spec.operator import EndpointCertificate, OperatorEndpoint, SecondCache, Topology
 from hyperpod_dpd.spec.platform import Alerts, Images, InferenceOperator, Platform, Schedule
@@ -29,7 +37,9 @@ __all__ = [
     "EndpointCertificate",
     "Engine",
     "ExistingCluster",
+    "FolderOrigin",
     "FsxSource",
+    "HubOrigin",
     "HuggingFaceSource",
     "HyperPod",
     "Images",

@@ -38,8 +38,20 @@ BucketName = Annotated[str, _Form("the name of an S3 bucket, such as `my-models`
 KeyPrefix = Annotated[
     str, _Form("a key prefix without a leading `/`, such as `models/llama`", f"(?:{_FILE}(?:/{_FILE})*/?)?")
 ]
+S3Folder = Annotated[
+    str,
+    _Form(
+        "the address of a folder in S3, such as `s3://my-models/llama`",
+        f"s3://{BUCKET}(?:/(?:{_FILE}(?:/{_FILE})*/?)?)?",
+    ),
+]
+_SECRET = "[A-Za-z0-9/_+=.@-]{1,512}"
 SecretName = Annotated[
-    str, _Form("the name of a secret in Secrets Manager, such as `dpd/api-keys`", "[A-Za-z0-9/_+=.@-]+")
+    str,
+    _Form(
+        "the name or ARN of a secret in Secrets Manager, such as `dpd/api-keys`",
+        f"(?:arn:aws[a-z-]*:secretsmanager:{_ACCOUNT}:secret:)?{_SECRET}",
+    ),
 ]
 FileSystemId = Annotated[str, _Form("the id of a file system, such as `fs-0123456789abcdef0`", FILE_SYSTEM)]
 HostName = Annotated[str, _Form("a DNS name in lower case", HOST)]
@@ -73,9 +85,6 @@ Image = Annotated[
         "an image reference, such as `registry.example/worker:1` or one by digest",
         "[a-z0-9][a-z0-9._:-]*(?:/[a-z0-9._-]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
     ),
-]
-ImageByDigest = Annotated[
-    str, _Form("an image by digest: `registry/name@sha256:` and 64 hexadecimal digits", IMAGE_BY_DIGEST)
 ]
 EnvironmentName = Annotated[
     str, _Form("the name of a variable: letters, digits and `_`, no digit first", "[A-Za-z_][A-Za-z0-9_]*")

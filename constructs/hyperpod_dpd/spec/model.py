@@ -13,6 +13,7 @@ from hyperpod_dpd.spec.forms import (
     MountName,
     ObjectName,
     Repository,
+    S3Folder,
     SecretName,
     ServedName,
 )
@@ -64,7 +65,7 @@ class FsxSource:
     """Folder of the model on the file system."""
 
     storage_gib: PositiveInt = 1200
-    """Capacity of a new file system in GiB."""
+    """Capacity of a new file system in GiB: 1200, or a multiple of 2400."""
 
 
 @value
@@ -84,6 +85,29 @@ ModelSource = S3Source | HuggingFaceSource | FsxSource | VolumeSource
 
 
 @value
+class HubOrigin:
+    """The model's repository on the Hugging Face Hub, at `model.revision`."""
+
+    type: Literal["huggingface"] = "huggingface"
+
+    token_secret: SecretName | None = None
+    """Secret in Secrets Manager with the access token of a gated model."""
+
+
+@value
+class FolderOrigin:
+    """A folder in another S3 bucket."""
+
+    type: Literal["s3"]
+
+    uri: S3Folder
+    """Address of the folder that holds `config.json`, such as `s3://my-models/llama`."""
+
+
+ModelOrigin = HubOrigin | FolderOrigin
+
+
+@value
 class Model:
     """The served model."""
 
@@ -92,6 +116,10 @@ class Model:
 
     source: Annotated[ModelSource, Field(discriminator="type")] = S3Source()
     """Where workers get the weights from."""
+
+    imported_from: Annotated[ModelOrigin, Field(discriminator="type")] | None = None
+    """Where the model is copied from into its bucket before workers start. Absent: from the Hub where this deployment
+    makes the bucket, and from nowhere where the bucket is given."""
 
     repository: Repository | None = None
     """Repository on the Hugging Face Hub; by default the catalog's."""

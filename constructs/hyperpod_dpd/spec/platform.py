@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, ImageByDigest, NamespaceName, TopicArn, Url
+from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, Image, NamespaceName, TopicArn, Url
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
 
 
@@ -22,15 +22,15 @@ class Images:
     """Where the project's own images come from."""
 
     source: Literal["build", "given"] = "build"
-    """`build`: CodeBuild in the account. `given`: the digests below."""
+    """`build`: CodeBuild in the account builds those that are not given. `given`: the digests below, nothing is built."""
 
-    worker: ImageByDigest | None = None
+    worker: Image | None = None
     """Image of the workers by digest."""
 
-    router: ImageByDigest | None = None
+    router: Image | None = None
     """Image of the router by digest."""
 
-    jobs: ImageByDigest | None = None
+    jobs: Image | None = None
     """Image of the proof and benchmark jobs by digest."""
 
     mirror_public_images: bool = False

@@ -88,7 +88,7 @@ BAD: tuple[tuple[str, Any, str], ...] = (
     ("model.source.bucket", "s3://models", "the name of an S3 bucket"),
     ("model.source.prefix", "/models", "without a leading `/`"),
     ("model.source.prefix", "a/../b", "a key prefix"),
-    ("platform.images.worker", "registry.example/worker:1", "an image by digest"),
+    ("platform.images.worker", "registry.example/Worker", "an image reference"),
     ("routing.client_namespaces", "Chat", "1 to 63 lower-case letters"),
     ("routing.tracing_endpoint", "collector:4317", "a URL"),
     ("platform.custom_resources", "keda", "an API group"),

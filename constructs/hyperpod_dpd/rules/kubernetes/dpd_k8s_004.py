@@ -6,7 +6,7 @@ from typing import Final
 
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
-from hyperpod_dpd.spec import Deployment, FsxSource, HuggingFaceSource, Model, S3Source
+from hyperpod_dpd.spec import Deployment, FsxSource, HubOrigin, HuggingFaceSource, Model, S3Source
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 
@@ -37,4 +37,4 @@ def _comes_from_repository(model: Model) -> bool:
         case HuggingFaceSource() | S3Source(bucket=None) | FsxSource(file_system_id=None):
             return True
         case _:
-            return False
+            return isinstance(model.imported_from, HubOrigin)

@@ -45,6 +45,9 @@ def _key(principal: object, *, condition: object = None, rotates: bool = True) -
 
 _ROOT = {"AWS": "arn:aws:iam::111122223333:root"}
 _AT = "Resources.It.Properties"
+_EXISTING = {"file_system_id": "fs-0123456789abcdef0", "dns_name": "fs.example", "mount_name": "abcd"}
+_SECRET = "arn:aws:secretsmanager"
+_BY_DIGEST = "registry.example/image@sha256:" + "a" * 64
 
 EXAMPLES = (
     Example(
@@ -191,6 +194,149 @@ EXAMPLES = (
             Bad(
                 case=_one("AWS::ECR::Repository", ImageTagMutability="IMMUTABLE"),
                 at=f"{_AT}.ImageScanningConfiguration",
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-012",
+        good=(
+            {"model.source": {"type": "fsx"}},
+            {"model.source": {"type": "fsx", "storage_gib": 4800}},
+            # an existing one has the size that it has
+            {"model.source": {"type": "fsx", **_EXISTING, "storage_gib": 3600}},
+        ),
+        bad=(
+            Bad(
+                case={"model.source": {"type": "fsx", "storage_gib": 1}},
+                at="model.source.storage_gib",
+                mentions=("`storage_gib: 1`", "a multiple of 2400", "set `storage_gib: 1200`"),
+            ),
+            Bad(
+                case={"model.source": {"type": "fsx", "storage_gib": 3600}},
+                at="model.source.storage_gib",
+                mentions=("set `storage_gib: 4800`",),
+            ),
+            Bad(
+                case={"model.source": {"type": "fsx", "storage_gib": 1201}},
+                at="model.source.storage_gib",
+                mentions=("set `storage_gib: 2400`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-013",
+        good=(
+            {"model.imported_from": {"type": "s3", "uri": "s3://mine/llama"}},
+            {
+                "model.imported_from": {"type": "s3", "uri": "s3://mine/llama"},
+                "model.source": {"type": "fsx"},
+            },
+            {
+                "model.imported_from": {"type": "huggingface"},
+                "model.source": {"type": "s3", "bucket": "mine"},
+            },
+        ),
+        bad=(
+            Bad(
+                case={"model.imported_from": {"type": "s3", "uri": "s3://mine"}},
+                at="model.imported_from.uri",
+                mentions=("`uri: s3://mine`", "`s3://mine/…`"),
+            ),
+            Bad(
+                case={"model.imported_from": {"type": "s3", "uri": "s3://mine/"}},
+                at="model.imported_from.uri",
+            ),
+            Bad(
+                case={
+                    "model.imported_from": {"type": "huggingface"},
+                    "model.source": {"type": "huggingface"},
+                },
+                at="model.imported_from",
+                mentions=("`source.type: huggingface`",),
+            ),
+            Bad(
+                case={
+                    "model.imported_from": {"type": "huggingface"},
+                    "model.source": {"type": "fsx", **_EXISTING},
+                },
+                at="model.imported_from",
+                mentions=("without `file_system_id`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-014",
+        good=(
+            {"routing.api_keys_secret": "dpd/keys"},
+            {
+                "account": "111122223333",
+                "routing.api_keys_secret": f"{_SECRET}:us-east-1:111122223333:secret:keys",
+            },
+        ),
+        bad=(
+            Bad(
+                case={"routing.api_keys_secret": f"{_SECRET}:eu-west-1:111122223333:secret:keys"},
+                at="routing.api_keys_secret",
+                mentions=(
+                    "it is in `eu-west-1`",
+                    "`us-east-1`",
+                    "replicate-secret-to-regions --region eu-west-1",
+                ),
+            ),
+            Bad(
+                case={
+                    "model.imported_from": {
+                        "type": "huggingface",
+                        "token_secret": f"{_SECRET}:eu-west-1:111122223333:secret:token",
+                    }
+                },
+                at="model.imported_from.token_secret",
+            ),
+            Bad(
+                case={
+                    "account": "444455556666",
+                    "routing.api_keys_secret": f"{_SECRET}:us-east-1:111122223333:secret:keys",
+                },
+                at="routing.api_keys_secret",
+                mentions=("another account", "`444455556666`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-015",
+        good=(
+            {"platform.images.router": _BY_DIGEST},
+            {
+                "platform.images": {
+                    "source": "given",
+                    "worker": _BY_DIGEST,
+                    "router": _BY_DIGEST,
+                    "jobs": _BY_DIGEST,
+                }
+            },
+            # the operator's engine is a public image, and the operator has a router of its own
+            {
+                "serving.backend": "operator",
+                "platform.images": {"source": "given", "jobs": _BY_DIGEST},
+            },
+        ),
+        bad=(
+            Bad(
+                case={"platform.images.router": "registry.example/router:1.2"},
+                at="platform.images.router",
+                mentions=(
+                    "`router: registry.example/router:1.2`",
+                    "imagetools inspect registry.example/router:1.2",
+                ),
+            ),
+            Bad(
+                case={"platform.images.jobs": "registry.example/jobs"},
+                at="platform.images.jobs",
+            ),
+            Bad(
+                case={"platform.images": {"source": "given", "worker": _BY_DIGEST, "jobs": _BY_DIGEST}},
+                at="platform.images.router",
+                mentions=("`source: given` without `router`",),
             ),
         ),
     ),

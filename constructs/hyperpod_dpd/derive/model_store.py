@@ -1,0 +1,45 @@
+"""Which bucket and file system a deployment makes for its weights, and what is copied there."""
+
+from typing import Final
+
+from hyperpod_dpd.derive.bucket import bucket_name
+from hyperpod_dpd.spec import Deployment, FsxSource, HubOrigin, S3Source
+from hyperpod_dpd.spec.model import ModelOrigin
+
+MODEL_PREFIX: Final = "dpd-models-"
+"""Prefix of the bucket with the weights."""
+
+MANIFEST_SUFFIX: Final = ".manifest.json"
+"""Ends the key of the completion marker: `<folder>.manifest.json` beside the folder, where no engine looks for files."""
+
+
+def makes_bucket(deployment: Deployment) -> bool:
+    """Whether the deployment makes a bucket for its weights."""
+    match deployment.model.source:
+        case S3Source(bucket=None) | FsxSource(file_system_id=None):
+            return True
+        case _:
+            return False
+
+
+def makes_file_system(deployment: Deployment) -> bool:
+    """Whether the deployment makes an FSx for Lustre file system that shows the bucket's objects as files."""
+    source = deployment.model.source
+    return isinstance(source, FsxSource) and source.file_system_id is None
+
+
+def has_bucket(deployment: Deployment) -> bool:
+    """Whether there is a bucket, made or given, to which a model can be copied."""
+    return makes_bucket(deployment) or isinstance(deployment.model.source, S3Source)
+
+
+def import_origin(deployment: Deployment) -> ModelOrigin | None:
+    """Return where the model is copied from before workers start, or None where nothing is copied."""
+    if not has_bucket(deployment):
+        return None
+    return deployment.model.imported_from or (HubOrigin() if makes_bucket(deployment) else None)
+
+
+def model_bucket_name(deployment: Deployment, *, account: str, region: str) -> str:
+    """Return the name of the bucket that the deployment makes; `account` may be a token of CDK."""
+    return bucket_name(MODEL_PREFIX, deployment.name, account=account, region=region)
