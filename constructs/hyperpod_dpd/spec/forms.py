@@ -45,12 +45,11 @@ S3Folder = Annotated[
         f"s3://{BUCKET}(?:/(?:{_FILE}(?:/{_FILE})*/?)?)?",
     ),
 ]
-_SECRET = "[A-Za-z0-9/_+=.@-]{1,512}"
 SecretName = Annotated[
     str,
     _Form(
         "the name or ARN of a secret in Secrets Manager, such as `dpd/api-keys`",
-        f"(?:arn:aws[a-z-]*:secretsmanager:{_ACCOUNT}:secret:)?{_SECRET}",
+        f"(?:arn:aws[a-z-]*:secretsmanager:{_ACCOUNT}:secret:)?[A-Za-z0-9/_+=.@-]{{1,512}}",
     ),
 ]
 FileSystemId = Annotated[str, _Form("the id of a file system, such as `fs-0123456789abcdef0`", FILE_SYSTEM)]
