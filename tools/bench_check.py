@@ -55,6 +55,13 @@ def floor_module() -> str:
     return "\n".join(lines) + "\n"
 
 
+def without_cdk() -> list[str]:
+    """Return the public names of the packages that know no CDK."""
+    exports: dict[str, str] = vars(hyperpod_dpd)["_EXPORTS"]
+    packages = {"_version", "spec", "catalog", "derive", "rules", "lint", "planner"}
+    return [name for name, module in exports.items() if module.split(".")[1] in packages]
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         # a module of its own, so that the floor runs from bytecode as the product does
@@ -74,9 +81,9 @@ def main() -> int:
                 limit=LIMIT,
             ),
             Comparison(
-                name="import hyperpod_dpd, every public name",
+                name="import hyperpod_dpd, every public name that needs no CDK",
                 floor=(sys.executable, "-c", start, str(DEPLOYMENT)),
-                product=(sys.executable, "-c", "from hyperpod_dpd import *"),
+                product=(sys.executable, "-c", f"from hyperpod_dpd import {', '.join(without_cdk())}"),
                 limit=LIMIT,
             ),
         )

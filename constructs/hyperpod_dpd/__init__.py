@@ -1,7 +1,7 @@
 """Disaggregated Prefill and Decode on Amazon SageMaker HyperPod with EKS.
 
-What is listed here is the library; everything else may move. A name is imported when it is first used, so that
-reading and checking a deployment starts no CDK:
+What is listed here is the library; everything else may move (docs/explanation/stability.md). A name is imported when it
+is first used, so that reading, checking and planning a deployment start no CDK:
 
     $ python -c "from hyperpod_dpd import check, load; print(check(load('deployment.yaml').deployment).errors)"
     ()
@@ -12,6 +12,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hyperpod_dpd._version import __version__ as __version__
+    from hyperpod_dpd.catalog.row import UnknownCatalogEntryError as UnknownCatalogEntryError
+    from hyperpod_dpd.cluster.cluster import DpdCluster as DpdCluster
+    from hyperpod_dpd.cluster.dependencies_chart.chart import HyperPodDependencies as HyperPodDependencies
+    from hyperpod_dpd.derive.obstacle import UnresolvedError as UnresolvedError
+    from hyperpod_dpd.derive.serving import RoleFacts as RoleFacts
+    from hyperpod_dpd.derive.serving import ServingFacts as ServingFacts
+    from hyperpod_dpd.derive.serving import resolve as resolve
+    from hyperpod_dpd.hyperpod.cluster import HyperPodCluster as HyperPodCluster
+    from hyperpod_dpd.hyperpod.execution_role import ExecutionRole as ExecutionRole
+    from hyperpod_dpd.lint.check import LintReport as LintReport
+    from hyperpod_dpd.lint.check import lint_manifests as lint_manifests
+    from hyperpod_dpd.lint.read import UnreadableManifestError as UnreadableManifestError
+    from hyperpod_dpd.network.efa import EfaSecurityGroup as EfaSecurityGroup
+    from hyperpod_dpd.network.endpoints import InterfaceEndpoints as InterfaceEndpoints
+    from hyperpod_dpd.network.interface import ClusterNetwork as ClusterNetwork
+    from hyperpod_dpd.network.interface import ExistingNetwork as ExistingNetwork
+    from hyperpod_dpd.network.network import DpdNetwork as DpdNetwork
+    from hyperpod_dpd.observability.managed_rules import ManagedRules as ManagedRules
+    from hyperpod_dpd.observability.platform import PlatformCharts as PlatformCharts
+    from hyperpod_dpd.planner.cost import HourlyBurn as HourlyBurn
+    from hyperpod_dpd.planner.cost import UndatedPriceError as UndatedPriceError
+    from hyperpod_dpd.planner.cost import hourly_burn as hourly_burn
+    from hyperpod_dpd.planner.plan import Plan as Plan
+    from hyperpod_dpd.planner.plan import make_plan as make_plan
     from hyperpod_dpd.rules.check import DeploymentRefusedError as DeploymentRefusedError
     from hyperpod_dpd.rules.check import Report as Report
     from hyperpod_dpd.rules.check import check as check
@@ -22,7 +46,24 @@ if TYPE_CHECKING:
     from hyperpod_dpd.rules.finding import Severity as Severity
     from hyperpod_dpd.rules.registry import Rule as Rule
     from hyperpod_dpd.rules.registry import deployment_rule as deployment_rule
+    from hyperpod_dpd.rules.registry import manifest_rule as manifest_rule
     from hyperpod_dpd.rules.registry import template_rule as template_rule
+    from hyperpod_dpd.security.logs import log_group as log_group
+    from hyperpod_dpd.security.logs import logs_key as logs_key
+    from hyperpod_dpd.security.rules import TemplateRules as TemplateRules
+    from hyperpod_dpd.security.rules import apply_rules as apply_rules
+    from hyperpod_dpd.security.rules import warning_id as warning_id
+    from hyperpod_dpd.serving.bindings import Binding as Binding
+    from hyperpod_dpd.serving.bindings import BindingError as BindingError
+    from hyperpod_dpd.serving.bindings import bind as bind
+    from hyperpod_dpd.serving.profile import Profile as Profile
+    from hyperpod_dpd.serving.profile import ProfileCharts as ProfileCharts
+    from hyperpod_dpd.serving.profile import profiles_of as profiles_of
+    from hyperpod_dpd.serving.render import Rendering as Rendering
+    from hyperpod_dpd.serving.render import render as render
+    from hyperpod_dpd.serving.render import render_platform as render_platform
+    from hyperpod_dpd.serving.render import write_platform as write_platform
+    from hyperpod_dpd.serving.render import write_profiles as write_profiles
     from hyperpod_dpd.spec.cluster import Cluster as Cluster
     from hyperpod_dpd.spec.cluster import DependenciesChart as DependenciesChart
     from hyperpod_dpd.spec.cluster import ExistingCluster as ExistingCluster
@@ -70,9 +111,36 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.serving import Serving as Serving
     from hyperpod_dpd.spec.serving import Transfer as Transfer
     from hyperpod_dpd.spec.serving import Worker as Worker
+    from hyperpod_dpd.storage.bucket import AccessLogs as AccessLogs
+    from hyperpod_dpd.storage.bucket import PrivateBucket as PrivateBucket
+    from hyperpod_dpd.storage.lifecycle_scripts import LifecycleScripts as LifecycleScripts
 
 _EXPORTS = {
     "__version__": "hyperpod_dpd._version",
+    "UnknownCatalogEntryError": "hyperpod_dpd.catalog.row",
+    "DpdCluster": "hyperpod_dpd.cluster.cluster",
+    "HyperPodDependencies": "hyperpod_dpd.cluster.dependencies_chart.chart",
+    "UnresolvedError": "hyperpod_dpd.derive.obstacle",
+    "RoleFacts": "hyperpod_dpd.derive.serving",
+    "ServingFacts": "hyperpod_dpd.derive.serving",
+    "resolve": "hyperpod_dpd.derive.serving",
+    "HyperPodCluster": "hyperpod_dpd.hyperpod.cluster",
+    "ExecutionRole": "hyperpod_dpd.hyperpod.execution_role",
+    "LintReport": "hyperpod_dpd.lint.check",
+    "lint_manifests": "hyperpod_dpd.lint.check",
+    "UnreadableManifestError": "hyperpod_dpd.lint.read",
+    "EfaSecurityGroup": "hyperpod_dpd.network.efa",
+    "InterfaceEndpoints": "hyperpod_dpd.network.endpoints",
+    "ClusterNetwork": "hyperpod_dpd.network.interface",
+    "ExistingNetwork": "hyperpod_dpd.network.interface",
+    "DpdNetwork": "hyperpod_dpd.network.network",
+    "ManagedRules": "hyperpod_dpd.observability.managed_rules",
+    "PlatformCharts": "hyperpod_dpd.observability.platform",
+    "HourlyBurn": "hyperpod_dpd.planner.cost",
+    "UndatedPriceError": "hyperpod_dpd.planner.cost",
+    "hourly_burn": "hyperpod_dpd.planner.cost",
+    "Plan": "hyperpod_dpd.planner.plan",
+    "make_plan": "hyperpod_dpd.planner.plan",
     "DeploymentRefusedError": "hyperpod_dpd.rules.check",
     "Report": "hyperpod_dpd.rules.check",
     "check": "hyperpod_dpd.rules.check",
@@ -83,7 +151,24 @@ _EXPORTS = {
     "Severity": "hyperpod_dpd.rules.finding",
     "Rule": "hyperpod_dpd.rules.registry",
     "deployment_rule": "hyperpod_dpd.rules.registry",
+    "manifest_rule": "hyperpod_dpd.rules.registry",
     "template_rule": "hyperpod_dpd.rules.registry",
+    "log_group": "hyperpod_dpd.security.logs",
+    "logs_key": "hyperpod_dpd.security.logs",
+    "TemplateRules": "hyperpod_dpd.security.rules",
+    "apply_rules": "hyperpod_dpd.security.rules",
+    "warning_id": "hyperpod_dpd.security.rules",
+    "Binding": "hyperpod_dpd.serving.bindings",
+    "BindingError": "hyperpod_dpd.serving.bindings",
+    "bind": "hyperpod_dpd.serving.bindings",
+    "Profile": "hyperpod_dpd.serving.profile",
+    "ProfileCharts": "hyperpod_dpd.serving.profile",
+    "profiles_of": "hyperpod_dpd.serving.profile",
+    "Rendering": "hyperpod_dpd.serving.render",
+    "render": "hyperpod_dpd.serving.render",
+    "render_platform": "hyperpod_dpd.serving.render",
+    "write_platform": "hyperpod_dpd.serving.render",
+    "write_profiles": "hyperpod_dpd.serving.render",
     "Cluster": "hyperpod_dpd.spec.cluster",
     "DependenciesChart": "hyperpod_dpd.spec.cluster",
     "ExistingCluster": "hyperpod_dpd.spec.cluster",
@@ -131,6 +216,9 @@ _EXPORTS = {
     "Serving": "hyperpod_dpd.spec.serving",
     "Transfer": "hyperpod_dpd.spec.serving",
     "Worker": "hyperpod_dpd.spec.serving",
+    "AccessLogs": "hyperpod_dpd.storage.bucket",
+    "PrivateBucket": "hyperpod_dpd.storage.bucket",
+    "LifecycleScripts": "hyperpod_dpd.storage.lifecycle_scripts",
 }
 """Module of every public name; the block above says the same to type checkers, and a test compares the two."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, counted, paint, print_finding, print_json
-from hyperpod_dpd.lint import LintReport, UnreadableManifestError, lint
+from hyperpod_dpd.lint import LintReport, UnreadableManifestError, lint_manifests
 from hyperpod_dpd.rules.finding import Severity
 from hyperpod_dpd.rules.registry import Subject, rules_about
 
@@ -38,7 +38,7 @@ def _run(arguments: Namespace) -> Exit:
             print(f"{paint('error', 'error', sys.stderr)}: {text}", file=sys.stderr)
         return Exit.UNREADABLE
     try:
-        report = lint(arguments.paths, accept=accept)
+        report = lint_manifests(arguments.paths, accept=accept)
     except UnreadableManifestError as error:
         return _say_unreadable(error, arguments.format)
     if arguments.format == Format.JSON:

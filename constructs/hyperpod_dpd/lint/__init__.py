@@ -4,7 +4,7 @@
 `check` runs the manifest rules over it. What is not understood is said to be so, never passed over.
 """
 
-from hyperpod_dpd.lint.check import LintReport, lint
+from hyperpod_dpd.lint.check import LintReport, lint_manifests
 from hyperpod_dpd.lint.read import UnreadableManifestError
 
-__all__ = ["LintReport", "UnreadableManifestError", "lint"]
+__all__ = ["LintReport", "UnreadableManifestError", "lint_manifests"]

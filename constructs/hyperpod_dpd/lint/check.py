@@ -37,7 +37,7 @@ class LintReport:
         return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
 
 
-def lint(paths: Sequence[Path], *, accept: Collection[str] = ()) -> LintReport:
+def lint_manifests(paths: Sequence[Path], *, accept: Collection[str] = ()) -> LintReport:
     """Lint the files at `paths`, and those below the folders among them, as one set of manifests.
 
     Args:
@@ -45,7 +45,7 @@ def lint(paths: Sequence[Path], *, accept: Collection[str] = ()) -> LintReport:
         accept: ids of rules whose warnings are let through; an error is not.
 
     Example:
-        $ python -c "from pathlib import Path; from hyperpod_dpd.lint import lint; print(lint([Path('.')]).errors)"
+        $ python -c "from pathlib import Path; from hyperpod_dpd.lint import lint_manifests; print(lint_manifests([Path('.')]).errors)"
 
     Raises:
         UnreadableManifestError: with every file that is not YAML text.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperpod_dpd.lint import lint
+from hyperpod_dpd.lint import lint_manifests
 from hyperpod_dpd.rules import Subject, rules
 
 _ROOT = Path(__file__).parents[3]
@@ -15,7 +15,7 @@ _RENDERED = sorted(path for path in (_ROOT / "manifests/rendered").glob("*/*") i
 
 
 def test_aws_s_own_example_has_warnings_only() -> None:
-    report = lint([_SETS / "aws-dpd-example.yaml"])
+    report = lint_manifests([_SETS / "aws-dpd-example.yaml"])
     assert report.errors == ()
     assert {finding.rule for finding in report.warnings} == {
         "DPD-LINT-414",  # `worker.resources` is ignored beside `pdSpec`
@@ -29,7 +29,7 @@ def test_aws_s_own_example_has_warnings_only() -> None:
 
 @pytest.mark.parametrize("folder", _RENDERED, ids=lambda path: "/".join(path.parts[-2:]))
 def test_rendered_profile_has_no_error_and_nothing_unknown(folder: Path) -> None:
-    report = lint([folder])
+    report = lint_manifests([folder])
     assert [str(finding) for finding in report.errors] == []
     assert report.manifests.unknown == ()
     assert report.manifests.unresolved == ()
@@ -45,12 +45,12 @@ def test_rendered_profile_warns_of_what_the_deployment_acknowledges_and_of_nothi
         expected = {"DPD-LINT-414", "DPD-LINT-416", "DPD-LINT-512"}
     elif folder.name == "self-managed" and "p5-p5en" in folder.parent.name:
         expected = {"DPD-LINT-303"}  # 32 and 16 EFA devices
-    assert {finding.rule for finding in lint([folder]).findings} == expected
+    assert {finding.rule for finding in lint_manifests([folder]).findings} == expected
 
 
 @pytest.mark.parametrize("name", ["lmcache-pair", "nixl-pair"])
 def test_sets_written_as_public_ones_are_clean(name: str) -> None:
-    report = lint([_SETS / name])
+    report = lint_manifests([_SETS / name])
     assert [str(finding) for finding in report.findings] == []
     assert {worker.role.value for worker in report.manifests.workers} == {"prefill", "decode"}
 
@@ -59,7 +59,7 @@ def test_sets_written_as_public_ones_are_clean(name: str) -> None:
 def test_fault_from_public_is_named_and_nothing_else_is(path: Path) -> None:
     header = re.search(r"^# expects: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     assert header
-    report = lint([path])
+    report = lint_manifests([path])
     assert sorted({finding.rule for finding in report.errors}) == header.group(1).split(", ")
     lines = len(path.read_text(encoding="utf-8").split("\n"))
     for finding in report.findings:
@@ -79,7 +79,7 @@ def test_there_are_more_than_ten_faults_with_a_public_source() -> None:
 
 
 def test_a_finding_stands_where_the_mistake_is_written() -> None:
-    report = lint([_FAULTS[0]])
+    report = lint_manifests([_FAULTS[0]])
     text = _FAULTS[0].read_text(encoding="utf-8").split("\n")
     at = [text[finding.line - 1].strip() for finding in report.errors if finding.line is not None]
     assert at == ["pd_peer_init_port: 7300", "pd_peer_alloc_port: 7400"]
@@ -87,7 +87,7 @@ def test_a_finding_stands_where_the_mistake_is_written() -> None:
 
 def test_problems_read_as_sentences() -> None:
     for path in _FAULTS:
-        for finding in lint([path]).findings:
+        for finding in lint_manifests([path]).findings:
             problem = finding.problem
             assert problem.says[0].islower() or problem.says[0] == "`" or problem.says.split()[0] in _NAMES
             assert not problem.says.endswith(".")
