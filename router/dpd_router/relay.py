@@ -158,6 +158,9 @@ class Head:
 class Exchange:
     """One request and its answer on a worker's connection.
 
+    The futures are for whoever waits and say nothing about the exchange: a waiter that is cancelled takes the one
+    that it waits for along, while the worker still answers.
+
     Attributes:
         head: the answer's head, once `ready` is done.
         answered: whether any byte of an answer has come.
@@ -176,6 +179,7 @@ class Exchange:
         self._draining: asyncio.Task[None] | None = None
         self._last_read = loop.time()
         self._timer: asyncio.TimerHandle | None = None
+        self._over = False
         self.head: Head | None = None
         self.answered = False
         self.ready: asyncio.Future[None] = loop.create_future()
@@ -212,9 +216,10 @@ class Exchange:
             self._forward(data)
         if (data or framing.ended) and not self.ready.done():
             self.ready.set_result(None)
-        if framing.ended and not self.done.done():
+        if framing.ended and not self._over:
             self._finish()
-            self.done.set_result(None)
+            if not self.done.done():
+                self.done.set_result(None)
             self._connection.exchange_ended(keep=self.head is not None and not self.head.will_close)
 
     def _past_head(self, data: bytes) -> tuple[Framing | None, bytes]:
@@ -273,18 +278,27 @@ class Exchange:
         self._connection.abort()
 
     def _finish(self) -> None:
+        self._over = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._draining is not None:
+            # it would resume a connection that may carry the next exchange by then
+            self._draining.cancel()
+
+    def lost(self, cause: Exception | None) -> None:
+        """End an exchange whose connection is gone."""
+        if not self._over:
+            error = UpstreamError("broken")
+            error.__cause__ = cause
+            self.fail(error)
 
     def leave(self) -> None:
         """End an exchange that nobody wants any more; a worker that still generates stops."""
-        self._finish()
-        if self._draining is not None:
-            self._draining.cancel()
-        if not self.done.done():
-            self.done.cancel()
+        if not self._over:
+            self._finish()
             self.ready.cancel()
+            self.done.cancel()
             self._connection.abort()
 
 
@@ -320,10 +334,8 @@ class Connection(asyncio.Protocol):
         self._pool.forget(self._key, self)
         self._transport = None
         exchange, self._exchange = self._exchange, None
-        if exchange is not None and not exchange.done.done():
-            error = UpstreamError("broken")
-            error.__cause__ = exc
-            exchange.fail(error)
+        if exchange is not None:
+            exchange.lost(exc)
 
     @property
     def usable(self) -> bool:
@@ -370,6 +382,7 @@ class RelayPool:
         self._idle: dict[str, collections.deque[Connection]] = {}
         self._open: set[Connection] = set()
         self._all_closed = asyncio.Event()
+        self._expiry: asyncio.TimerHandle | None = None
 
     async def send(
         self,
@@ -445,12 +458,28 @@ class RelayPool:
         return connection
 
     def give_back(self, key: str, connection: Connection) -> None:
-        """Keep a connection for the next request, and close those that were idle for too long."""
-        idle = self._idle.setdefault(key, collections.deque())
-        connection.idle_since = asyncio.get_running_loop().time()
-        idle.append(connection)
-        while idle and connection.idle_since - idle[0].idle_since > IDLE_SECONDS:
-            idle.popleft().abort()
+        """Keep a connection for the next request."""
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.setdefault(key, collections.deque()).append(connection)
+        if self._expiry is None:
+            self._expiry = loop.call_later(IDLE_SECONDS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close what was idle for too long, also of workers that get no requests any more."""
+        loop = asyncio.get_running_loop()
+        expired = loop.time() - IDLE_SECONDS
+        for idle in self._idle.values():
+            while idle and idle[0].idle_since <= expired:
+                idle.popleft().abort()
+        self._idle = {key: idle for key, idle in self._idle.items() if idle}
+        oldest = min((idle[0].idle_since for idle in self._idle.values()), default=None)
+        self._expiry = None if oldest is None else loop.call_at(oldest + IDLE_SECONDS, self._close_idle)
+
+    @property
+    def open(self) -> int:
+        """Number of connections, idle ones included."""
+        return len(self._open)
 
     def opened(self, connection: Connection) -> None:
         """Know about a connection until it is closed."""
@@ -464,11 +493,11 @@ class RelayPool:
             self._all_closed.set()
         with contextlib.suppress(KeyError, ValueError):
             self._idle[key].remove(connection)
-            if not self._idle[key]:
-                del self._idle[key]
 
     async def stop(self) -> None:
         """Close every connection."""
+        if self._expiry is not None:
+            self._expiry.cancel()
         for connection in list(self._open):
             connection.abort()
         if self._open:

@@ -77,11 +77,19 @@ class Upstream:
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
         self._session: aiohttp.ClientSession | None = None
+        self._checks: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Open the connection pool."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4, enable_cleanup_closed=False),
+        """Open the connection pools."""
+        self._session = self._open_session(aiohttp.TCPConnector(limit=0, keepalive_timeout=4))
+        # A connection of its own for every GET: a check has to see whether a worker still accepts one. aiohttp takes the
+        # connection that was idle for longest, so that checks in the other pool would also keep all of a burst's
+        # connections from ever being idle for long enough to be closed.
+        self._checks = self._open_session(aiohttp.TCPConnector(limit=0, force_close=True))
+
+    def _open_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=connector,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect_timeout_seconds),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -91,12 +99,13 @@ class Upstream:
 
     async def stop(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._checks):
+            if session is not None:
+                await session.close()
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """The open session."""
+        """The open session for requests."""
         assert self._session is not None
         return self._session
 
@@ -106,10 +115,11 @@ class Upstream:
         Raises:
             UpstreamError: there was no answer.
         """
+        assert self._checks is not None
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
-                self.session.get(worker.url + path, allow_redirects=False) as response,
+                self._checks.get(worker.url + path, allow_redirects=False) as response,
             ):
                 return Answer(status=response.status, body=await _read(response))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -453,6 +453,9 @@ async def test_client_gone_within_the_answer_ends_the_decoder_s_request(
         await until(lambda: rig.metric("dpd_router_client_disconnects_total") == 1)
         await until(lambda: rig.metric("dpd_router_worker_requests", role="decode") == 0)
         await rig.settled()
+        # it generates nothing for nobody, and no connection stays open for it
+        await until(lambda: rig.cluster.decoders[0].engine.state()["running"] == 0)
+        await until(lambda: not rig.router.relays.open)
         assert rig.used_chunks() == [(0,)]
 
 

@@ -251,6 +251,82 @@ async def test_leaving_closes_the_connection(relays: RelayPool) -> None:
             await closed.wait()
 
 
+async def test_a_request_that_is_cancelled_within_its_answer_closes_the_connection(relays: RelayPool) -> None:
+    closed = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED_HEAD + b"1\r\na\r\n")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        closed.set()
+
+    async with Server(handler) as server:
+        exchange = await relays.send(
+            server.worker, "/", {}, b"body", on_data=lambda _: None, idle_timeout_seconds=60
+        )
+        with contextlib.suppress(TimeoutError):
+            # the cancellation ends the future that is waited for, too
+            async with asyncio.timeout(0):
+                await exchange.done
+        assert exchange.done.cancelled()
+        exchange.leave()
+        async with asyncio.timeout(5):
+            await closed.wait()
+            await relays.stop()
+
+
+async def test_an_answer_that_ends_after_its_request_was_cancelled_gives_its_connection_back(
+    relays: RelayPool,
+) -> None:
+    go_on = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(CHUNKED_HEAD + b"1\r\na\r\n")
+        await go_on.wait()
+        writer.write(b"0\r\n\r\n")
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    def on_data(data: bytes) -> None:
+        if data.endswith(b"0\r\n\r\n"):
+            ended.set()
+
+    async with Server(handler) as server:
+        exchange = await relays.send(
+            server.worker, "/", {}, b"body", on_data=on_data, idle_timeout_seconds=60
+        )
+        exchange.done.cancel()
+        go_on.set()
+        async with asyncio.timeout(5):
+            await ended.wait()
+        exchange.leave()
+        assert await send(relays, server.worker) == b"ok"
+        assert server.connections == 1
+
+
+async def test_idle_connections_are_closed_without_another_request(
+    relays: RelayPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpd_router.relay.IDLE_SECONDS", 0.05)
+    closed = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        await reader.read()
+        closed.set()
+
+    async with Server(handler) as server:
+        await send(relays, server.worker)
+        async with asyncio.timeout(5):
+            await closed.wait()
+            await relays.stop()
+        assert not relays._idle
+
+
 # events
 
 
