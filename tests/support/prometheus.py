@@ -1,4 +1,4 @@
-"""`promtool`, Prometheus' own checker, over rules and expressions of this project."""
+"""`promtool` and other programs of Debian over rules and expressions of this project."""
 
 import re
 import shutil
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-_MISSING = "`{name}` is not installed. help: install the Debian package `prometheus`, as .ci/run does"
+_MISSING = "`{name}` is not installed. help: install the Debian packages of .ci/packages.txt, as .ci/run does"
 
 
 def program(name: str) -> str:
-    """Return the path of a program of the Debian package `prometheus`, or skip the test."""
+    """Return the path of a program that a Debian package brings, or skip the test."""
     path = shutil.which(name)
     if path is None:
         pytest.skip(_MISSING.format(name=name))

@@ -1,0 +1,1 @@
+"""The Lambda function behind the import of dashboards."""
