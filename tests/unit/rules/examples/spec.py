@@ -44,6 +44,32 @@ EXAMPLES = (
         ),
     ),
     Example(
+        rule="DPD-SPEC-007",
+        good=(
+            {},
+            {"platform.alerts.topic_arn": "arn:aws:sns:us-east-1:123456789012:alerts"},
+            {
+                "account": "123456789012",
+                "platform.alerts.topic_arn": "arn:aws:sns:us-east-1:123456789012:alerts",
+            },
+        ),
+        bad=(
+            Bad(
+                case={"platform.alerts.topic_arn": "arn:aws:sns:eu-west-1:123456789012:alerts"},
+                at="platform.alerts.topic_arn",
+                mentions=("eu-west-1", "`us-east-1`"),
+            ),
+            Bad(
+                case={
+                    "account": "210987654321",
+                    "platform.alerts.topic_arn": "arn:aws:sns:us-east-1:123456789012:alerts",
+                },
+                at="platform.alerts.topic_arn",
+                mentions=("`123456789012`", "`210987654321`"),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SPEC-006",
         good=(
             {},
