@@ -41,10 +41,12 @@ def test_the_resource_carries_every_input_so_that_a_changed_pin_runs_the_build_a
     properties = _only(RESOURCE)["Properties"]
     environment = properties["Environment"]
     expected = build_environment(region_name="us-east-1", cluster_name="token")
-    assert environment.keys() == expected.keys()
-    assert {name: value for name, value in environment.items() if name != "DPD_CLUSTER"} == {
+    assert environment.keys() == {*expected, "DPD_ACTION"}
+    assert {name: environment[name] for name in expected if name != "DPD_CLUSTER"} == {
         name: value for name, value in expected.items() if name != "DPD_CLUSTER"
     }
+    assert environment["DPD_ACTION"] == "install"
+    assert properties["OnDelete"] == {"DPD_ACTION": "uninstall"}
     assert "Fn::ImportValue" in environment["DPD_CLUSTER"]
     # the asset's name is the hash of the script
     assert ".zip" in json.dumps(properties["Source"])
@@ -108,7 +110,7 @@ def test_the_only_way_in_is_https_from_the_build_to_the_clusters_own_group() -> 
     rule = _only("AWS::EC2::SecurityGroupIngress")["Properties"]
     assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
     assert "ClusterSecurityGroupId" in json.dumps(rule["GroupId"])
-    assert "BuildGroup" in json.dumps(rule["SourceSecurityGroupId"])
+    assert "NetworkGroup" in json.dumps(rule["SourceSecurityGroupId"])
     group = _only("AWS::EC2::SecurityGroup")["Properties"]
     assert "SecurityGroupIngress" not in group
     assert [(rule["IpProtocol"], rule["FromPort"]) for rule in group["SecurityGroupEgress"]] == [("tcp", 443)]

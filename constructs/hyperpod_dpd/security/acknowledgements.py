@@ -67,7 +67,7 @@ _UPLOAD_REASON = (
     "aws-cdk-lib's own upload function: it reads the deployment's assets and writes the lifecycle bucket, both named; "
     "the wildcards are its grants of several S3 actions and of the objects inside"
 )
-_BUILD_POLICY = "DependenciesChart/BuildRole/DefaultPolicy/Resource"
+_BUILD_POLICY = "DependenciesChart/Build/Role/DefaultPolicy/Resource"
 _NODE_POLICY = "HyperPod/ExecutionRole/Role/DefaultPolicy/Resource"
 _SCRIPTS = "<LifecycleScriptsBucket65CD030F.Arn>/*"
 _EC2 = "arn:aws:ec2:<region>:<account>"
@@ -124,7 +124,7 @@ ACKNOWLEDGEMENTS: tuple[NagAcknowledgement, ...] = (
     ),
     _hyperpod(f"{_UPLOAD}/Resource", "L1", "aws-cdk-lib chooses the runtime of its own upload function"),
     _hyperpod(
-        "DependenciesChart/Project",
+        "DependenciesChart/Build/Project",
         "CB4",
         "the build has no artifacts and no cache, so there is nothing that a key would encrypt; its log group has one",
     ),

@@ -1,12 +1,12 @@
-"""Start the build that CloudFormation asks for, and answer once the build has ended.
+"""Start the build that CloudFormation asks for, and say how it ended.
 
 One function with two entrances: a request of the custom resource, and CodeBuild's state-change event. Between them
-nothing runs and nothing polls. Runs on Lambda with the standard library and boto3 only.
+nothing runs and nothing polls. A request that names a wait handle is answered at once, and the build's end is signalled
+to the handle. Runs on Lambda with the standard library and boto3 only.
 """
 
 import json
 import logging
-import os
 import time
 import urllib.error
 import urllib.request
@@ -36,22 +36,27 @@ def handler(event: Mapping[str, Any], _context: object) -> None:
 
 
 def start(request: Mapping[str, Any]) -> None:
-    """Start the build of a create, update or delete request; answer at once only when there is no build."""
+    """Start the build of a create, update or delete request; answer at once only when nobody waits for its end."""
     properties = request["ResourceProperties"]
     answer = {key: request[key] for key in _ANSWER_KEYS}
     answer["ResponseURL"] = request["ResponseURL"]
-    # a constant: another id would make CloudFormation delete the "old" resource, which is the new release
-    answer["PhysicalResourceId"] = f"{properties['Environment']['DPD_CLUSTER']}/hyperpod-dependencies"
+    # a constant: another id would make CloudFormation delete the "old" resource, which is what the build has just made
+    answer["PhysicalResourceId"] = properties["PhysicalId"]
     delete = request["RequestType"] == "Delete"
+    if delete and "OnDelete" not in properties:
+        respond(answer, "SUCCESS", "there is nothing to undo")
+        return
+    signalled = None if delete else properties.get("WaitHandle")
+    wanted = {"Signal": signalled} if signalled else {**answer, "Exports": properties.get("Exports", [])}
     variables = {
         **properties["Environment"],
-        "DPD_ACTION": "uninstall" if delete else "install",
+        **(properties["OnDelete"] if delete else {}),
         # whoever may read builds can read this pre-signed address; it accepts one answer to this request
-        "DPD_REQUEST": json.dumps(answer),
+        "DPD_REQUEST": json.dumps(wanted),
     }
     try:
         build = boto3.client("codebuild").start_build(
-            projectName=os.environ["PROJECT_NAME"],
+            projectName=properties["Project"],
             # Lambda delivers at least once
             idempotencyToken=request["RequestId"],
             sourceLocationOverride=properties["Source"],
@@ -61,25 +66,33 @@ def start(request: Mapping[str, Any]) -> None:
         )
     except (BotoCoreError, ClientError) as error:
         if delete and _code(error) == "ResourceNotFoundException":
-            respond(answer, "SUCCESS", "the build project is gone; nothing was uninstalled")
+            respond(answer, "SUCCESS", "the build project is gone; nothing was undone")
         else:
             respond(answer, "FAILED", f"the build could not be started: {error}")
         return
     _log.info("started %s", build["build"]["id"])
+    if signalled:
+        respond(answer, "SUCCESS", "")
 
 
 def finish(build_id: str) -> None:
-    """Answer the request that started the build `build_id`; a build that nobody waits for is left alone."""
+    """Say to whoever started the build `build_id` how it ended; one that was started by hand is left alone."""
     (build,) = boto3.client("codebuild").batch_get_builds(ids=[build_id])["builds"]
     variables = {entry["name"]: entry["value"] for entry in build["environment"]["environmentVariables"]}
     if "DPD_REQUEST" not in variables:
         _log.info("%s was started by hand", build_id)
         return
-    answer = json.loads(variables["DPD_REQUEST"])
-    if build["buildStatus"] == "SUCCEEDED":
-        respond(answer, "SUCCESS", "")
-    else:
-        respond(answer, "FAILED", failure_text(build))
+    wanted = json.loads(variables["DPD_REQUEST"])
+    succeeded = build["buildStatus"] == "SUCCEEDED"
+    reason = "" if succeeded else failure_text(build)
+    if "Signal" in wanted:
+        signal(wanted["Signal"], build_id, reason)
+        return
+    exported = {entry["name"]: entry["value"] for entry in build.get("exportedEnvironmentVariables", ())}
+    missing = [name for name in wanted["Exports"] if not exported.get(name)]
+    if succeeded and missing:
+        reason = f"build {build_id} succeeded without {', '.join(missing)}"
+    respond(wanted, "FAILED" if reason else "SUCCESS", reason, {} if reason else _chosen(exported, wanted))
 
 
 def failure_text(build: Mapping[str, Any], *, pause: Callable[[float], None] = time.sleep) -> str:
@@ -101,22 +114,57 @@ def failure_text(build: Mapping[str, Any], *, pause: Callable[[float], None] = t
     return f"{where}: {'; '.join(contexts) or 'CodeBuild gives no reason'}"
 
 
-def respond(answer: Mapping[str, str], status: str, reason: str) -> None:
-    """Send the answer to CloudFormation.
+def respond(
+    answer: Mapping[str, Any], status: str, reason: str, data: Mapping[str, str] | None = None
+) -> None:
+    """Send the answer to CloudFormation; `data` becomes the resource's attributes.
 
     Raises:
         urllib.error.URLError: the address did not accept it; Lambda then runs the function again.
     """
-    body = {key: answer[key] for key in (*_ANSWER_KEYS, "PhysicalResourceId")}
-    body |= {"Status": status, "Reason": reason[:MAX_REASON_CHARACTERS]}
+    body: dict[str, Any] = {key: answer[key] for key in (*_ANSWER_KEYS, "PhysicalResourceId")}
+    body |= {"Status": status, "Reason": reason[:MAX_REASON_CHARACTERS], "Data": dict(data or {})}
+    _put(answer["ResponseURL"], body)
+    _log.info("answered %s %s", status, reason)
+
+
+def signal(handle: str, build_id: str, reason: str) -> None:
+    """Signal the end of a build to the wait handle; an empty `reason` is success.
+
+    Raises:
+        urllib.error.URLError: the address did not answer; Lambda then runs the function again.
+    """
+    body = {
+        "Status": "FAILURE" if reason else "SUCCESS",
+        "Reason": reason[:MAX_REASON_CHARACTERS] or "done",
+        "UniqueId": build_id,
+        "Data": "",
+    }
+    try:
+        _put(handle, body)
+    except urllib.error.HTTPError as error:
+        # a roll-back runs the inputs of before with their handle, for which nobody waits any more
+        if error.code >= 500:
+            raise
+        _log.warning("the handle takes no signal: %s", error)
+        return
+    _log.info("signalled %s %s", body["Status"], reason)
+
+
+def _put(address: str, body: Mapping[str, Any]) -> None:
     request = urllib.request.Request(  # noqa: S310 CloudFormation's own https address
-        answer["ResponseURL"],
+        address,
         data=json.dumps(body).encode(),
         method="PUT",
+        # the pre-signed address is signed for an empty content type
         headers={"Content-Type": ""},
     )
     with urllib.request.urlopen(request, timeout=30):  # noqa: S310
-        _log.info("answered %s %s", status, reason)
+        pass
+
+
+def _chosen(exported: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
+    return {name: exported[name] for name in wanted["Exports"]}
 
 
 def _marked_line(logs: Mapping[str, Any]) -> str:

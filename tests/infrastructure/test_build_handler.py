@@ -11,10 +11,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from hyperpod_dpd.cluster.dependencies_chart.handler import index
+from hyperpod_dpd.builds.handler import index
 
 BUILD_ID = "dependencies:1234"
-ENVIRONMENT = {"DPD_CLUSTER": "dpd", "DPD_COMMIT": "011ca92"}
+ENVIRONMENT = {"DPD_ACTION": "install", "DPD_COMMIT": "011ca92"}
 
 
 class _CloudFormation(BaseHTTPRequestHandler):
@@ -76,18 +76,25 @@ class Aws:
 def aws(monkeypatch: pytest.MonkeyPatch) -> Aws:
     fake = Aws(lines=[[]])
     monkeypatch.setattr(boto3, "client", fake.client)
-    monkeypatch.setenv("PROJECT_NAME", "dependencies")
     return fake
 
 
-def _request(kind: str, server: Any) -> dict[str, Any]:
+def _request(kind: str, server: Any, **properties: Any) -> dict[str, Any]:
     return {
         "RequestType": kind,
         "ResponseURL": f"http://127.0.0.1:{server.server_port}/answer",
         "StackId": "stack",
         "RequestId": "request-1",
         "LogicalResourceId": "Chart",
-        "ResourceProperties": {"ServiceToken": "arn", "Source": "bucket/key.zip", "Environment": ENVIRONMENT},
+        "ResourceProperties": {
+            "ServiceToken": "arn",
+            "Project": "dependencies",
+            "Source": "bucket/key.zip",
+            "PhysicalId": "dpd/hyperpod-dependencies",
+            "Environment": ENVIRONMENT,
+            "OnDelete": {"DPD_ACTION": "uninstall"},
+            **properties,
+        },
     }
 
 
@@ -119,7 +126,7 @@ def test_a_request_starts_one_build_and_is_not_answered_yet(
     (started,) = aws.started
     variables = {entry["name"]: entry["value"] for entry in started["environmentVariablesOverride"]}
     assert variables["DPD_ACTION"] == action
-    assert variables.items() >= ENVIRONMENT.items()
+    assert variables["DPD_COMMIT"] == "011ca92"
     assert started["sourceLocationOverride"] == "bucket/key.zip"
     assert started["projectName"] == "dependencies"
     # delivered twice, CodeBuild starts once
@@ -139,6 +146,7 @@ def test_a_build_that_succeeds_answers_success(aws: Aws, cloudformation: Any) ->
         "RequestId": "request-1",
         "LogicalResourceId": "Chart",
         "PhysicalResourceId": "dpd/hyperpod-dependencies",
+        "Data": {},
     }
     # the pre-signed address is signed for an empty content type
     assert cloudformation.content_types == [""]
@@ -234,4 +242,84 @@ def test_an_answer_that_is_refused_fails_the_function_so_that_lambda_repeats_it(
     aws.build = _build(aws, "SUCCEEDED")
     cloudformation.status = 500
     with pytest.raises(OSError, match="500"):
+        index.handler(_ended(), None)
+
+
+def test_deleting_what_leaves_nothing_behind_starts_no_build(aws: Aws, cloudformation: Any) -> None:
+    request = _request("Delete", cloudformation)
+    del request["ResourceProperties"]["OnDelete"]
+    index.handler(request, None)
+    assert aws.started == []
+    assert cloudformation.answers[0]["Status"] == "SUCCESS"
+
+
+def test_variables_that_the_build_exports_become_attributes(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation, Exports=["IMAGE_URI"]), None)
+    exported = [{"name": "IMAGE_URI", "value": "registry/router@sha256:1"}, {"name": "OTHER", "value": "x"}]
+    aws.build = _build(aws, "SUCCEEDED") | {"exportedEnvironmentVariables": exported}
+    index.handler(_ended(), None)
+    assert cloudformation.answers[0]["Data"] == {"IMAGE_URI": "registry/router@sha256:1"}
+
+
+def test_a_build_that_succeeds_without_its_result_is_a_failure(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_request("Create", cloudformation, Exports=["IMAGE_URI"]), None)
+    aws.build = _build(aws, "SUCCEEDED") | {
+        "exportedEnvironmentVariables": [{"name": "IMAGE_URI", "value": ""}]
+    }
+    index.handler(_ended(), None)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"] == f"build {BUILD_ID} succeeded without IMAGE_URI"
+
+
+def _waiting(server: Any, kind: str = "Create") -> dict[str, Any]:
+    return _request(kind, server, WaitHandle=f"http://127.0.0.1:{server.server_port}/handle")
+
+
+@pytest.mark.parametrize("kind", ["Create", "Update"])
+def test_a_request_with_a_handle_is_answered_at_once(aws: Aws, cloudformation: Any, kind: str) -> None:
+    index.handler(_waiting(cloudformation, kind), None)
+    assert len(aws.started) == 1
+    assert [answer["Status"] for answer in cloudformation.answers] == ["SUCCESS"]
+
+
+@pytest.mark.parametrize(("status", "signalled"), [("SUCCEEDED", "SUCCESS"), ("TIMED_OUT", "FAILURE")])
+def test_the_end_of_the_build_is_signalled_to_the_handle(
+    aws: Aws, cloudformation: Any, status: str, signalled: str
+) -> None:
+    index.handler(_waiting(cloudformation), None)
+    aws.build = _build(aws, status)
+    aws.lines = [["dpd-error: the disk is full"]]
+    index.handler(_ended(), None)
+    signal = cloudformation.answers[1]
+    assert (signal["Status"], signal["UniqueId"]) == (signalled, BUILD_ID)
+    assert ("the disk is full" in signal["Reason"]) is (signalled == "FAILURE")
+    # CloudFormation refuses a signal without a reason
+    assert signal["Reason"]
+
+
+def test_a_build_that_cannot_start_fails_the_request_in_place_of_the_handle(
+    aws: Aws, cloudformation: Any
+) -> None:
+    aws.refuse = "AccountLimitExceededException"
+    index.handler(_waiting(cloudformation), None)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert "RequestId" in answer
+
+
+def test_a_handle_for_which_nobody_waits_any_more_is_no_error(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_waiting(cloudformation), None)
+    aws.build = _build(aws, "SUCCEEDED")
+    cloudformation.status = 403
+    index.handler(_ended(), None)
+
+
+def test_a_handle_that_cannot_be_reached_fails_the_function_so_that_lambda_repeats_it(
+    aws: Aws, cloudformation: Any
+) -> None:
+    index.handler(_waiting(cloudformation), None)
+    aws.build = _build(aws, "SUCCEEDED")
+    cloudformation.status = 503
+    with pytest.raises(OSError, match="503"):
         index.handler(_ended(), None)

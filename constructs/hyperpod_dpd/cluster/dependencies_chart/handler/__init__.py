@@ -1,1 +1,0 @@
-"""The Lambda function behind the dependencies chart's custom resource."""
