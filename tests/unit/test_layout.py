@@ -30,6 +30,7 @@ _LAYERS = (
         "images",
         "network",
         "observability",
+        "scaling",
         "security",
         "serving",
         "storage",

@@ -1,0 +1,1 @@
+"""Other numbers of GPU nodes without a deployment: by hand (`dpd scale`) and every night."""
