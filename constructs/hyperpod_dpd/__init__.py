@@ -56,9 +56,12 @@ if TYPE_CHECKING:
     from hyperpod_dpd.serving.bindings import Binding as Binding
     from hyperpod_dpd.serving.bindings import BindingError as BindingError
     from hyperpod_dpd.serving.bindings import bind as bind
+    from hyperpod_dpd.serving.helm_chart import required_bindings as required_bindings
+    from hyperpod_dpd.serving.helm_chart import write_chart as write_chart
     from hyperpod_dpd.serving.profile import Profile as Profile
     from hyperpod_dpd.serving.profile import ProfileCharts as ProfileCharts
     from hyperpod_dpd.serving.profile import profiles_of as profiles_of
+    from hyperpod_dpd.serving.release import Release as Release
     from hyperpod_dpd.serving.render import Rendering as Rendering
     from hyperpod_dpd.serving.render import render as render
     from hyperpod_dpd.serving.render import render_platform as render_platform
@@ -161,9 +164,12 @@ _EXPORTS = {
     "Binding": "hyperpod_dpd.serving.bindings",
     "BindingError": "hyperpod_dpd.serving.bindings",
     "bind": "hyperpod_dpd.serving.bindings",
+    "required_bindings": "hyperpod_dpd.serving.helm_chart",
+    "write_chart": "hyperpod_dpd.serving.helm_chart",
     "Profile": "hyperpod_dpd.serving.profile",
     "ProfileCharts": "hyperpod_dpd.serving.profile",
     "profiles_of": "hyperpod_dpd.serving.profile",
+    "Release": "hyperpod_dpd.serving.release",
     "Rendering": "hyperpod_dpd.serving.render",
     "render": "hyperpod_dpd.serving.render",
     "render_platform": "hyperpod_dpd.serving.render",
