@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -47,7 +48,10 @@ def read_models(body: bytes) -> tuple[dict[str, int], int]:
 
 
 class HealthMonitor:
-    """Runs one task per worker."""
+    """Runs one task per worker.
+
+    `on_alive` is awaited with a worker that answers, before it counts as up.
+    """
 
     def __init__(self, pool: Pool, upstream: Upstream, policy: HealthPolicy, supervisor: Supervisor) -> None:
         self._pool = pool
@@ -56,6 +60,7 @@ class HealthMonitor:
         self._supervisor = supervisor
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
         self._hurry: dict[Worker, asyncio.Event] = {}
+        self.on_alive: list[Callable[[Worker], Awaitable[None]]] = []
         pool.on_added.append(self._watch)
         pool.on_removed.append(self._unwatch)
 
@@ -96,7 +101,10 @@ class HealthMonitor:
             if models.status != 200:
                 self._pool.failed(worker, f"models {models.status}")
                 return
-            self._pool.passed(worker, *read_models(models.body))
+            found = read_models(models.body)
+            for listener in self.on_alive:
+                await listener(worker)
+            self._pool.passed(worker, *found)
         except UpstreamError as error:
             if error.kind == "refused":
                 self._pool.refused(worker)

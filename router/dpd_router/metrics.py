@@ -65,6 +65,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        self.tokenizer_agrees = Gauge(
+            "dpd_router_tokenizer_agrees",
+            "1 for a worker that gives the same ids as `--tokenizer`; the file is used only while all that are up do",
+            ["role", "worker"],
+            registry=registry,
+        )
         self.inflight = Gauge("dpd_router_inflight_requests", "Requests in flight", registry=registry)
         self.queued_bytes = Gauge(
             "dpd_router_queued_bytes", "Bytes of request bodies in flight", registry=registry
@@ -206,6 +212,7 @@ class Metrics:
         """Drop the series of a worker that is gone."""
         for gauge, labels in (
             (self.worker_up, (role, worker)),
+            (self.tokenizer_agrees, (role, worker)),
             (self.worker_requests, (role, worker)),
             (self.worker_hung, (worker,)),
             (self.worker_epoch, (worker,)),

@@ -24,6 +24,7 @@ from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Role, Worker
 from dpd_router.relay import RelayPool
 from dpd_router.tasks import Supervisor, cancelled
+from dpd_router.tokenizer_check import TokenizerCheck
 from dpd_router.tokens import FileTokenizer, Tokenization
 from dpd_router.tracing import Tracing, TracingError
 from dpd_router.transfer import base
@@ -66,7 +67,15 @@ class Router:
         self.books = Books(self.metrics)
         self.leaks = Leaks(self.books, self.metrics)
         self.notifications = Notifications(self.metrics)
+        self.tokenizers = TokenizerCheck(
+            _file_tokenizer(settings),
+            self.pool,
+            self.upstream,
+            self.metrics,
+            timeout_seconds=settings.health.health_timeout_seconds,
+        )
         self.health = HealthMonitor(self.pool, self.upstream, settings.health, self.supervisor)
+        self.health.on_alive.append(self.tokenizers.look)
         self.custodian = Custodian(
             books=self.books,
             leaks=self.leaks,
@@ -92,13 +101,12 @@ class Router:
             os.environ if environment is None else environment,
         )
         self._listen_to_pool()
-        file_tokenizer = _file_tokenizer(settings)
         tokenization = Tokenization(
             self.pool,
             self.upstream,
             self.metrics,
             timeout_seconds=settings.timeouts.tokenize_timeout_seconds,
-            file_tokenizer=file_tokenizer,
+            file_tokenizer=lambda: self.tokenizers.tokenizer,
         )
         passthrough = Passthrough(
             settings=settings, pool=self.pool, relays=self.relays, health=self.health, metrics=self.metrics
@@ -107,7 +115,7 @@ class Router:
             settings=settings,
             pool=self.pool,
             decider=Decider(settings, self.pool, tokenization, self.metrics),
-            transfer=self._transfer(passthrough, file_tokenizer),
+            transfer=self._transfer(passthrough),
             passthrough=passthrough,
             upstream=self.upstream,
             admission=self.admission,
@@ -138,7 +146,7 @@ class Router:
         self.pool.on_gone.append(gone)
         self.pool.on_removed.append(removed)
 
-    def _transfer(self, passthrough: Passthrough, file_tokenizer: FileTokenizer | None) -> base.Transfer:
+    def _transfer(self, passthrough: Passthrough) -> base.Transfer:
         if self.settings.routing.transfer is Transfer.NIXL:
             return NixlTransfer(
                 settings=self.settings,
@@ -177,7 +185,7 @@ class Router:
             upstream=self.upstream,
             health=self.health,
             metrics=self.metrics,
-            tokenizer=file_tokenizer,
+            tokenizers=self.tokenizers,
         )
 
     @property

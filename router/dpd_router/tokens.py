@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,6 +17,7 @@ from dpd_router.upstream import Upstream, UpstreamError
 
 # HyperPod's router and production-stack's estimate the same way: characters / 4
 CHARACTERS_PER_TOKEN: Final = 4
+_PROBE_TOKENS: Final = 512
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -80,10 +81,17 @@ def affinity_prefix(kind: Kind, body: Json, limit_bytes: int) -> bytes:
 
 
 class FileTokenizer:
-    """A `tokenizer.json` in this process."""
+    """A `tokenizer.json` in this process.
+
+    Attributes:
+        probe: a text made of pieces of the whole vocabulary, which another tokenizer divides otherwise.
+    """
 
     def __init__(self, path: Path) -> None:
         self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        size = self._tokenizer.get_vocab_size()
+        sampled = list(range(0, size, max(1, size // _PROBE_TOKENS)))
+        self.probe = self.text_of(sampled, skip_special_tokens=True)
 
     async def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return ids; runs in a thread because a long prompt takes tens of milliseconds."""
@@ -119,6 +127,22 @@ class _TokenizeAnswer(msgspec.Struct):
 
 _decode_answer = msgspec.json.Decoder(_TokenizeAnswer).decode
 
+
+async def tokenize_at(
+    upstream: Upstream, worker: Worker, body: Json, timeout_seconds: float
+) -> _TokenizeAnswer:
+    """Return what a worker's `/tokenize` says.
+
+    Raises:
+        UpstreamError: there was no answer.
+    """
+    answer = await upstream.post(worker, "/tokenize", body, timeout_seconds)
+    try:
+        return _decode_answer(answer)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise UpstreamError("malformed") from error
+
+
 _COMPLETION_FIELDS: Final = ("model", "prompt", "add_special_tokens")
 # fields that `/tokenize` reads for a chat, so that it renders exactly what the chat endpoint would
 _CHAT_FIELDS: Final = (
@@ -143,13 +167,14 @@ class Tokenization:
         metrics: Metrics,
         *,
         timeout_seconds: float,
-        file_tokenizer: FileTokenizer | None = None,
+        file_tokenizer: Callable[[], FileTokenizer | None],
     ) -> None:
+        """Keep the parts; `file_tokenizer` gives the tokenizer of this process where it may be used now."""
         self._pool = pool
         self._upstream = upstream
         self._metrics = metrics
         self._timeout_seconds = timeout_seconds
-        self._file = file_tokenizer
+        self._file_tokenizer = file_tokenizer
 
     async def tokenize(self, generation: Generation) -> TokenizedPrompt:
         """Return the ids of a request's prompt.
@@ -162,10 +187,9 @@ class Tokenization:
         if generation.kind is Kind.COMPLETION and isinstance(prompt, list):
             return TokenizedPrompt(ids=prompt)
         start = time.perf_counter()
-        if generation.kind is Kind.COMPLETION and self._file is not None and isinstance(prompt, str):
-            ids = await self._file.encode(
-                prompt, add_special_tokens=body.get("add_special_tokens") is not False
-            )
+        file = self._file_tokenizer()
+        if generation.kind is Kind.COMPLETION and file is not None and isinstance(prompt, str):
+            ids = await file.encode(prompt, add_special_tokens=body.get("add_special_tokens") is not False)
             self._metrics.tokenize.labels("process").observe(time.perf_counter() - start)
             return TokenizedPrompt(ids=ids)
         answer = await self._by_worker(generation)
@@ -177,15 +201,11 @@ class Tokenization:
         body: Json = {name: generation.body[name] for name in fields if generation.body.get(name) is not None}
         for worker in self._candidates():
             try:
-                return _decode_answer(
-                    await self._upstream.post(worker, "/tokenize", body, self._timeout_seconds)
-                )
+                return await tokenize_at(self._upstream, worker, body, self._timeout_seconds)
             except UpstreamError as error:
                 self._metrics.upstream_errors.labels(worker.role, error.kind).inc()
                 if error.rejected:
                     raise TokenizeError(rejected=True) from error
-            except (msgspec.DecodeError, msgspec.ValidationError):
-                self._metrics.upstream_errors.labels(worker.role, "malformed").inc()
         raise TokenizeError(rejected=False)
 
     def _candidates(self) -> list[Worker]:

@@ -20,7 +20,7 @@ from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
 from dpd_router.stops import StopMatcher, may_span
-from dpd_router.tokens import FileTokenizer
+from dpd_router.tokenizer_check import TokenizerCheck
 from dpd_router.transfer.base import FallbackError, Served, Transfer
 from dpd_router.transfer.decoding import Choice, Decoding, ErrorEventError, open_decoding
 from dpd_router.transfer.lane import FirstToken, Lane, Shipment, copied_fields, trace_headers
@@ -79,7 +79,7 @@ class ContinueTransfer(Transfer):
         upstream: Upstream,
         health: HealthMonitor,
         metrics: Metrics,
-        tokenizer: FileTokenizer | None,
+        tokenizers: TokenizerCheck,
     ) -> None:
         self._timeouts = settings.timeouts
         self._lane = lane
@@ -88,7 +88,7 @@ class ContinueTransfer(Transfer):
         self._upstream = upstream
         self._health = health
         self._metrics = metrics
-        self._tokenizer = tokenizer
+        self._tokenizers = tokenizers
 
     async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
         """Answer a request; see `Transfer.serve`."""
@@ -153,18 +153,19 @@ class ContinueTransfer(Transfer):
         whole prompt before the completed character (vLLM 0.25.1 with tokenizers 0.23), so that text has
         to be taken off, and stop strings must not be matched in it.
         """
-        if self._tokenizer is None:
+        tokenizer = self._tokenizers.tokenizer
+        if tokenizer is None:
             raise FallbackError(Reason.FIRST_TOKEN_TEXT_UNKNOWN)
         skip = generation.body.get("skip_special_tokens") is not False
-        if not self._tokenizer.ends_within_character([*decision.ids, first.token], skip_special_tokens=skip):
+        if not tokenizer.ends_within_character([*decision.ids, first.token], skip_special_tokens=skip):
             return _Joint(shown="")
         matcher = StopMatcher(
             stops,
             include=generation.body.get("include_stop_str_in_output") is True,
             min_tokens=decision.limits.min_tokens,
         )
-        prompt_text = self._tokenizer.text_of(decision.ids, skip_special_tokens=skip)
-        if self._tokenizer.ends_within_character(decision.ids, skip_special_tokens=skip):
+        prompt_text = tokenizer.text_of(decision.ids, skip_special_tokens=skip)
+        if tokenizer.ends_within_character(decision.ids, skip_special_tokens=skip):
             prompt_text = ""  # then direct decoding repeats it as well
         return _Joint(shown="", matcher=matcher, prompt_text=prompt_text)
 
