@@ -12,6 +12,7 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     ("docs/reference/rules.md", sys.executable, "-m", "tools.docs_rules"),
     ("docs/observability", sys.executable, "-m", "tools.docs_dashboards"),
     ("docs/reference/alerts.md", sys.executable, "-m", "tools.docs_alerts"),
+    ("tests/unit/public_api.txt", sys.executable, "-m", "tools.public_api"),
     ("manifests/rendered", sys.executable, "manifests/main.py"),
 )
 

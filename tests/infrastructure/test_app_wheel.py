@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,16 @@ import sys
 from pathlib import Path
 import aws_cdk as cdk
 import hyperpod_dpd
-from hyperpod_dpd.cluster import DpdCluster
-from hyperpod_dpd.cluster.dependencies_chart import HyperPodDependencies
-from hyperpod_dpd.hyperpod import HyperPodCluster
-from hyperpod_dpd.network import DpdNetwork
-from hyperpod_dpd.security.logs import logs_key
-from hyperpod_dpd.spec.load import load
-from hyperpod_dpd.storage import AccessLogs, LifecycleScripts
+from hyperpod_dpd import (
+    AccessLogs,
+    DpdCluster,
+    DpdNetwork,
+    HyperPodCluster,
+    HyperPodDependencies,
+    LifecycleScripts,
+    load,
+    logs_key,
+)
 
 deployment = load(sys.argv[1]).deployment
 keep = cdk.RemovalPolicy.RETAIN
@@ -61,6 +66,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-m",
             "hatchling",
             "build",
+            "--target",
+            "sdist",
             "--target",
             "wheel",
             "--directory",
@@ -130,3 +137,52 @@ def test_the_wheel_carries_scripts_and_type_marker_and_nothing_of_the_applicatio
     }
     assert not (site / "stacks").exists()
     assert not (site / "tests").exists()
+
+
+def test_the_command_is_installed_and_judges_a_deployment(installed: Path) -> None:
+    done = subprocess.run(
+        [
+            str(installed / "venv" / "bin" / "dpd"),
+            "check",
+            str(ROOT / "deployments" / "llama-3.3-70b-p5.yaml"),
+        ],
+        cwd=installed,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("llama-3.3-70b-p5.yaml: 0 errors, 0 warnings, 1 acknowledged\n")
+
+
+def test_a_wheel_made_from_the_source_distribution_is_the_same(installed: Path, tmp_path: Path) -> None:
+    (source,) = (installed / "dist").glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "constructs"} <= {
+        path.name for path in unpacked.iterdir()
+    }
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
+        cwd=unpacked,
+        check=True,
+        capture_output=True,
+    )
+    (again,) = tmp_path.glob("*.whl")
+    (first,) = (installed / "dist").glob("*.whl")
+    assert _contents(again) == _contents(first)
+
+
+def _contents(wheel: Path) -> dict[str, int]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {entry.filename: entry.CRC for entry in archive.infolist()}
+
+
+def test_the_wheel_says_what_it_is(installed: Path) -> None:
+    site = next((installed / "venv" / "lib").glob("python*/site-packages"))
+    (metadata,) = site.glob("hyperpod_dpd-*.dist-info/METADATA")
+    said = metadata.read_text(encoding="utf-8")
+    assert "License-Expression: Apache-2.0" in said
+    assert "Requires-Python: >=3.11" in said
+    assert "Classifier: Typing :: Typed" in said
