@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from dpd_router import sse
-from dpd_router.generation import Generation, Json, Kind, encode_json
+from dpd_router.generation import DECISION_HEADER, Generation, Json, Kind, encode_json
 from dpd_router.metrics import Metrics
 
 
@@ -44,7 +44,10 @@ class Answer(abc.ABC):
         self._model = generation.model or ""
         self._metrics = metrics
         self.started = False
-        self.headers: dict[str, str] = {"X-Request-Id": generation.request_id}
+        self.headers: dict[str, str] = {
+            "X-Request-Id": generation.request_id,
+            DECISION_HEADER: "disaggregated",
+        }
 
     def _begin(self) -> None:
         self.started = True

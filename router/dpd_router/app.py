@@ -195,6 +195,7 @@ class App:
             raw,
             headers,
             affinity_key=generation.affinity_key,
+            decision=name,
             on_first_byte=lambda: self._metrics.answered(name, start),
         )
 

@@ -31,6 +31,9 @@ INTERNAL_FIELDS = frozenset(
 )
 INTERNAL_PREFIX = "lmcache."
 
+DECISION_HEADER = "X-DPD-Decision"
+"""Header of an answer: how its request was served when the answer began (disaggregated, direct, fallback)."""
+
 
 class Kind(enum.StrEnum):
     """The two endpoints that can be disaggregated."""

@@ -12,6 +12,7 @@ from aiohttp.abc import AbstractStreamWriter
 from dpd_router import sse
 from dpd_router.config import Settings
 from dpd_router.errors import ClientError, error_body
+from dpd_router.generation import DECISION_HEADER
 from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
@@ -74,9 +75,10 @@ class Passthrough:
         headers: Mapping[str, str],
         *,
         affinity_key: bytes | None = None,
+        decision: str = "",
         on_first_byte: Callable[[], None] = lambda: None,
     ) -> web.StreamResponse:
-        """Answer a request from some decoder.
+        """Answer a request from some decoder; a `decision` is told to the client.
 
         Raises:
             ClientError: no decoder can answer.
@@ -97,6 +99,7 @@ class Passthrough:
                     body,
                     headers,
                     retry_statuses=not last,
+                    decision=decision,
                     on_first_byte=on_first_byte,
                 )
             except UpstreamError as error:
@@ -124,6 +127,7 @@ class Passthrough:
         headers: Mapping[str, str],
         *,
         retry_statuses: bool = False,
+        decision: str = "",
         on_first_byte: Callable[[], None] = lambda: None,
     ) -> web.StreamResponse:
         """Answer a request from this decoder.
@@ -152,19 +156,20 @@ class Passthrough:
                     self._failed(decoder, overloaded)
                     raise overloaded
                 on_first_byte()
-                return await self._relay(decoder, exchange, exchange.head, request)
+                return await self._relay(decoder, exchange, exchange.head, request, decision)
             finally:
                 exchange.leave()
 
     async def _relay(
-        self, decoder: Worker, exchange: Exchange, head: Head, request: web.BaseRequest
+        self, decoder: Worker, exchange: Exchange, head: Head, request: web.BaseRequest, decision: str
     ) -> web.StreamResponse:
         if request.transport is None:
             raise ConnectionResetError
         # uvloop's transports have the interface and not the class
         transport = cast("asyncio.WriteTransport", request.transport)
         keep_alive = request.keep_alive
-        exchange.relay_to(transport, request.writer, head.for_client(close=not keep_alive))
+        told = (f"{DECISION_HEADER}: {decision}".encode(),) if decision else ()
+        exchange.relay_to(transport, request.writer, head.for_client(close=not keep_alive, more=told))
         try:
             await exchange.done
         except UpstreamError as error:

@@ -145,11 +145,11 @@ class Head:
                 return line[13:].partition(b";")[0].strip().lower()
         return b""
 
-    def for_client(self, *, close: bool) -> bytes:
-        """Return the head as the client gets it."""
+    def for_client(self, *, close: bool, more: tuple[bytes, ...] = ()) -> bytes:
+        """Return the head as the client gets it, with `more` header lines."""
         length = self.content_length
         framing = b"Transfer-Encoding: chunked" if length is None else b"Content-Length: %d" % length
-        lines = [b"HTTP/1.1 %d %s" % (self.status, self.reason), *self.headers, framing]
+        lines = [b"HTTP/1.1 %d %s" % (self.status, self.reason), *self.headers, *more, framing]
         if close:
             lines.append(b"Connection: close")
         return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -13,7 +13,7 @@ from dpd_router.custodian import Custodian, Hit, Usage
 from dpd_router.decision import Disaggregate
 from dpd_router.eligibility import Reason
 from dpd_router.errors import error_body
-from dpd_router.generation import Generation, Json, encode_json
+from dpd_router.generation import DECISION_HEADER, Generation, Json, encode_json
 from dpd_router.handoff import Handoff
 from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
@@ -223,4 +223,5 @@ class LandTransfer(Transfer):
 
 def _headers(upstream: aiohttp.ClientResponse) -> list[tuple[str, str]]:
     dropped = HOP_BY_HOP | {"date", "server", "content-length"}
-    return [(name, value) for name, value in upstream.headers.items() if name.lower() not in dropped]
+    kept = [(name, value) for name, value in upstream.headers.items() if name.lower() not in dropped]
+    return [*kept, (DECISION_HEADER, "disaggregated")]

@@ -70,6 +70,7 @@ class NixlTransfer(Transfer):
                 body,
                 generation.headers,
                 retry_statuses=True,
+                decision="disaggregated",
                 on_first_byte=lambda: self._metrics.answered("disaggregated", generation.arrived_at),
             )
         except UpstreamError as error:
