@@ -29,6 +29,8 @@ class StatusAccount:
         self.addons: dict[str, dict[str, Any]] = {}
         self.denied: set[str] = set()
         """Operations that the caller may not call."""
+        self.updates: list[dict[str, Any]] = []
+        """What was asked of `UpdateCluster`; nothing comes of it."""
         self.url = ""
 
     def answer(self, request: Request) -> Response | None:
@@ -44,6 +46,10 @@ class StatusAccount:
             kind = asked.get("ResourceType")
             found = [event for event in self.events if kind in (None, event["ResourceType"])]
             return Response(json.dumps({"Events": found}), content_type="application/x-amz-json-1.1")
+        if operation == "UpdateCluster":
+            self.updates.append(json.loads(request.data))
+            arn = "arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefghijkl"
+            return Response(json.dumps({"ClusterArn": arn}), content_type="application/x-amz-json-1.1")
         if operation == "ListAddons":
             return Response(json.dumps({"addons": list(self.addons)}), content_type="application/json")
         if operation == "DescribeAddon":

@@ -30,6 +30,10 @@ COMMANDS = {
         "hyperpod_dpd.cli.preflight",
         "ask the account, before anything is deployed, what would fail",
     ),
+    "scale": (
+        "hyperpod_dpd.cli.scale",
+        "give instance groups another number of nodes, now and without a deployment",
+    ),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
     "status": (
         "hyperpod_dpd.cli.status",
