@@ -63,7 +63,7 @@ class Router:
         self.upstream = Upstream(settings.timeouts)
         self.relays = RelayPool(settings.timeouts.connect_timeout_seconds)
         self.pool = Pool(settings.health, self.metrics, affinity=routing.affinity)
-        self.pairs = Pairs(settings.health, self.metrics)
+        self.pairs = Pairs(settings.health, self.metrics, port_epochs=settings.buffers.port_epochs)
         self.books = Books(self.metrics)
         self.leaks = Leaks(self.books, self.metrics)
         self.notifications = Notifications(self.metrics)

@@ -48,7 +48,7 @@ class Desk:
         self.metrics = Metrics()
         self.books = Books(self.metrics)
         self.pool = Pool(HealthPolicy(), self.metrics)
-        self.pairs = Pairs(HealthPolicy(), self.metrics)
+        self.pairs = Pairs(HealthPolicy(), self.metrics, port_epochs=8)
         self.notifications = Notifications(self.metrics)
         self.upstream = FakeUpstream()
         self.custodian = Custodian(

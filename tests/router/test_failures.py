@@ -332,6 +332,41 @@ async def test_decoder_that_restarts_with_a_new_port_epoch_gets_hand_offs_again(
         assert names == ["m"]
 
 
+async def _restart_with_epoch(rig: Rig, epoch: int, *, port_epochs: int) -> None:
+    decoder = rig.cluster.decoders[0]
+    assert decoder.config.lmcache is not None
+    shift = epoch % port_epochs
+    ports = dataclasses.replace(
+        decoder.config.lmcache, init_ports=(7300 + shift,), alloc_ports=(7400 + shift,)
+    )
+    names = ("m", f"dpd-epoch-{epoch}")
+    await decoder.restart(dataclasses.replace(decoder.config, lmcache=ports, served_model_names=names))
+    await until(lambda: rig.metric("dpd_router_worker_port_epoch") == epoch)
+    await until(lambda: bool(rig.router.pool.usable_decoders()))
+
+
+async def test_decoder_whose_port_epochs_have_come_round_gets_no_hand_off_that_must_fail() -> None:
+    async with running("--port-epochs", "2") as rig:
+        prefiller = rig.cluster.prefillers[0]
+        assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        for epoch in (1, 2):
+            await _restart_with_epoch(rig, epoch, port_epochs=2)
+            assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        assert rig.metric("dpd_router_handoff_hits_total", result="full") == 2
+        assert rig.decisions("direct", Reason.PAIR_BROKEN) == 1
+        assert rig.metric("dpd_router_pairs_broken") == 1
+        assert rig.metric("dpd_router_notif_timeouts_total") == 0
+
+        await prefiller.stop()
+        await until(lambda: not rig.router.pool.usable_prefillers())
+        await prefiller.start()
+        await until(lambda: bool(rig.router.pool.usable_prefillers()))
+        assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        assert rig.metric("dpd_router_handoff_hits_total", result="full") == 3
+        assert rig.metric("dpd_router_pairs_broken") == 0
+        await rig.settled()
+
+
 async def test_decoder_that_restarts_on_the_same_ports_is_decoded_directly() -> None:
     flags = (*IMPATIENT, "--pair-broken-after", "2")
     async with running(*flags) as rig:

@@ -154,7 +154,7 @@ def test_models_and_epoch_are_read_from_the_list_of_models() -> None:
 
 
 def test_pair_breaks_after_failures_in_a_row_and_heals(pool: Pool, clock: Clock) -> None:
-    pairs = Pairs(HealthPolicy(pair_broken_after=2, pair_retry_seconds=60), Metrics(), clock)
+    pairs = Pairs(HealthPolicy(pair_broken_after=2, pair_retry_seconds=60), Metrics(), clock, port_epochs=8)
     prefiller, decoder = up(pool, Role.PREFILL, "p"), up(pool)
     pairs.failed(prefiller, decoder)
     pairs.succeeded(prefiller, decoder)
@@ -172,7 +172,7 @@ def test_pair_breaks_after_failures_in_a_row_and_heals(pool: Pool, clock: Clock)
 
 @pytest.mark.parametrize("restarted", ["prefiller", "decoder"])
 def test_restart_of_either_side_makes_a_new_pair(pool: Pool, clock: Clock, restarted: str) -> None:
-    pairs = Pairs(HealthPolicy(pair_broken_after=1), Metrics(), clock)
+    pairs = Pairs(HealthPolicy(pair_broken_after=1), Metrics(), clock, port_epochs=8)
     prefiller, decoder = up(pool, Role.PREFILL, "p"), up(pool)
     other = up(pool, name="other")
     for worker in (decoder, other):
@@ -182,3 +182,25 @@ def test_restart_of_either_side_makes_a_new_pair(pool: Pool, clock: Clock, resta
     assert pairs.usable(prefiller, decoder)
     pairs.forget(gone)
     assert pairs.broken == (0 if restarted == "prefiller" else 1)
+
+
+def test_ports_that_a_prefiller_knows_of_an_earlier_start_make_no_pair(pool: Pool, clock: Clock) -> None:
+    pairs = Pairs(HealthPolicy(pair_retry_seconds=60), Metrics(), clock, port_epochs=2)
+    prefiller, other, decoder = up(pool, Role.PREFILL, "p"), up(pool, Role.PREFILL, "q"), up(pool)
+    pool.on_gone.append(pairs.forget)
+
+    def usable_after_start(epoch: int) -> tuple[bool, bool, int]:
+        pool.passed(decoder, {"m": 100}, epoch)
+        clock.now += 3600
+        return pairs.usable(prefiller, decoder), pairs.usable(other, decoder), pairs.broken
+
+    pairs.succeeded(prefiller, decoder)
+    assert usable_after_start(0) == (True, True, 0)
+    assert usable_after_start(1) == (True, True, 0)
+    # the first ports again, and then ports that nobody has used
+    assert usable_after_start(2) == (False, True, 1)
+    assert usable_after_start(3) == (True, True, 0)
+    assert usable_after_start(4) == (False, True, 1)
+    prefiller.incarnation += 1
+    pairs.forget(prefiller)
+    assert usable_after_start(4) == (True, True, 0)
