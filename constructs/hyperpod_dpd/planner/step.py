@@ -29,8 +29,8 @@ class StepShape(Protocol):
         ...
 
     @property
-    def prefill_context_tokens(self) -> int:
-        """Tokens already in the KV cache that those attend to."""
+    def prefill_pairs(self) -> int:
+        """Pairs of such a token and a token that it attends to, itself included, over all sequences."""
         ...
 
     @property
@@ -148,9 +148,8 @@ class StepModel:
         decode = shape.decode_context_tokens * self.seconds_per_cached_token
         if not tokens:
             return self.decode_seconds(shape.decode_sequences) + decode
-        pairs = tokens * shape.prefill_context_tokens + tokens * (tokens + 1) / 2
         sequences = shape.decode_sequences
-        return self.mixed_seconds(tokens, pairs, sequences, sequences + 1) + decode
+        return self.mixed_seconds(tokens, shape.prefill_pairs, sequences, sequences + 1) + decode
 
     def prefill_seconds(self, tokens: int, max_num_batched_tokens: int | None = None) -> float:
         """Return the seconds in which one prompt alone is computed, in steps of at most `max_num_batched_tokens`."""

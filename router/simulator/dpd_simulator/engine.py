@@ -375,7 +375,7 @@ class Engine:
 
 
 def _shape(plan: list[tuple[EngineSequence, int]]) -> StepShape:
-    prefill_tokens = prefill_context = decode_sequences = decode_context = 0
+    prefill_tokens = prefill_context = prefill_own = decode_sequences = decode_context = 0
     for sequence, tokens in plan:
         if sequence.output_ids and tokens == 1:
             decode_sequences += 1
@@ -383,9 +383,11 @@ def _shape(plan: list[tuple[EngineSequence, int]]) -> StepShape:
         else:
             prefill_tokens += tokens
             prefill_context += tokens * sequence.computed_tokens
+            prefill_own += tokens * (tokens + 1) // 2
     return StepShape(
         prefill_tokens=prefill_tokens,
         prefill_context_tokens=prefill_context,
+        prefill_pairs=prefill_context + prefill_own,
         decode_sequences=decode_sequences,
         decode_context_tokens=decode_context,
     )

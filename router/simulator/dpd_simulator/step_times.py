@@ -15,12 +15,15 @@ class StepShape:
     Attributes:
         prefill_tokens: prompt tokens computed in this step, over all sequences.
         prefill_context_tokens: pairs of a token computed and a token that was in the KV cache before the step.
+        prefill_pairs: pairs of a token computed and a token that it attends to: those in the KV cache, those of its
+            prompt before it in this step, itself. Prompts of one step do not attend to each other.
         decode_sequences: sequences that get one more output token from a decode row.
         decode_context_tokens: KV cache tokens that the decode rows attend to, over all sequences.
     """
 
     prefill_tokens: int = 0
     prefill_context_tokens: int = 0
+    prefill_pairs: int = 0
     decode_sequences: int = 0
     decode_context_tokens: int = 0
 

@@ -50,6 +50,7 @@ async def test_a_long_prompt_is_prefilled_in_parts_and_then_decoded(hub_factory:
     await hub.post(hub.cluster.colocated[0], COMPLETIONS, prompt=ids(1200, 1), max_tokens=3, ignore_eos=True)
     assert [step.prefill_tokens for step in recorder.steps] == [512, 512, 176, 0, 0]
     assert [step.prefill_context_tokens for step in recorder.steps] == [0, 512 * 512, 176 * 1024, 0, 0]
+    assert sum(step.prefill_pairs for step in recorder.steps) == 1200 * 1201 // 2
     assert [step.decode_context_tokens for step in recorder.steps[3:]] == [1200, 1201]
 
 

@@ -24,10 +24,21 @@ def _times(name: str = "llama-3.3-70b-instruct", calibration: StepCalibration = 
 def test_it_is_the_simulated_engines_step_times() -> None:
     times = _times()
     assert isinstance(times, StepTimes)
-    prefill = times.step_seconds(StepShape(prefill_tokens=4096))
+    prefill = times.step_seconds(StepShape(prefill_tokens=4096, prefill_pairs=4096 * 4097 // 2))
     assert prefill == pytest.approx(times.prefill_seconds(4096), rel=1e-3)
     decode = times.step_seconds(StepShape(decode_sequences=16, decode_context_tokens=16 * 4224))
     assert decode == times.decode_step_seconds(16, 4224)
+
+
+def test_a_prompt_in_parts_costs_the_simulated_engine_what_the_planner_says() -> None:
+    """The planner once took pairs of tokens for tokens: every part after the first cost a hundred times too much."""
+    times = _times()
+    parts = [(2048, 0), (2048, 2048), (904, 4096)]
+    steps = [
+        StepShape(prefill_tokens=tokens, prefill_pairs=tokens * cached + tokens * (tokens + 1) // 2)
+        for tokens, cached in parts
+    ]
+    assert sum(map(times.step_seconds, steps)) == pytest.approx(times.prefill_seconds(5000, 2048), rel=1e-3)
 
 
 def test_copies_and_wire_are_those_that_were_measured() -> None:
@@ -66,7 +77,7 @@ def test_chunks_of_a_prompt_add_up_to_more_than_the_whole() -> None:
 @dataclass(frozen=True)
 class _Shape:
     prefill_tokens: int
-    prefill_context_tokens: int
+    prefill_pairs: int
     decode_sequences: int
     decode_context_tokens: int
 
@@ -74,21 +85,21 @@ class _Shape:
 @given(
     calibration=st.sampled_from([MEASURED, PUBLIC]),
     tokens=st.integers(0, 8192),
-    context=st.integers(0, 100_000),
+    pairs=st.integers(0, 100_000_000),
     sequences=st.integers(0, 256),
     cached=st.integers(0, 1_000_000),
 )
 @settings(deadline=None)
 def test_more_work_never_takes_less_time(
-    calibration: StepCalibration, tokens: int, context: int, sequences: int, cached: int
+    calibration: StepCalibration, tokens: int, pairs: int, sequences: int, cached: int
 ) -> None:
     times = _times(calibration=calibration)
-    less = times.step_seconds(_Shape(tokens, context, sequences, cached))
+    less = times.step_seconds(_Shape(tokens, pairs, sequences, cached))
     assert less > 0
     for more in (
-        _Shape(tokens + 64, context, sequences, cached),
-        _Shape(tokens, context + 100, sequences, cached),
-        _Shape(tokens, context, sequences + 1, cached),
-        _Shape(tokens, context, sequences, cached + 100),
+        _Shape(tokens + 64, pairs, sequences, cached),
+        _Shape(tokens, pairs + 100, sequences, cached),
+        _Shape(tokens, pairs, sequences + 1, cached),
+        _Shape(tokens, pairs, sequences, cached + 100),
     ):
         assert times.step_seconds(more) >= less
