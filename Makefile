@@ -135,12 +135,15 @@ coverage-router: $(VENV)/.dev ## branch coverage of the router by its own tests 
 soak-router: $(VENV)/.dev ## keep the router busy for 30 minutes and see whether anything grows
 	$(BIN)/python tools/soak_router.py
 
+IMPORT_PROGRAM := constructs/hyperpod_dpd/storage/model_import/program
+
 .PHONY: lock
 lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requirement files
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -o requirements/bootstrap.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/runtime.in -o requirements.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/router.in -o router/requirements.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements-dev.txt
+	$(UV) pip compile --quiet --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(IMPORT_PROGRAM)/requirements.in -o $(IMPORT_PROGRAM)/requirements.txt
 	for version in 0.4.3 0.5.3; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-deps requirements/engines/lmcache-$$version.in -o requirements/engines/lmcache-$$version.txt; done
 	for version in 0.19.0 0.25.1; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override requirements/engines/vllm-$$version-override.in --no-emit-package torchaudio --no-emit-package torchcodec --no-emit-package torchvision requirements/engines/vllm-$$version.in -o requirements/engines/vllm-$$version.txt; done
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/engines/aiconfigurator-0.12.0.in -o requirements/engines/aiconfigurator-0.12.0.txt

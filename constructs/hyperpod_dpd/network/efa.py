@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 _ALL = "-1"
-_LUSTRE_PORTS = ((988, 988), (1018, 1023))
+LUSTRE_PORTS = ((988, 988), (1018, 1023))
 """FSx for Lustre: network driver and its callbacks."""
 
 
@@ -55,7 +55,7 @@ class EfaSecurityGroup(Construct):
             self._egress("ToItself", "every protocol to members: EFA", itself=True),
             self._egress("ToAnywhere", "images, weights and AWS APIs"),
         ]
-        for first, last in _LUSTRE_PORTS:
+        for first, last in LUSTRE_PORTS:
             rules.append(self._ingress(f"Lustre{first}", "FSx for Lustre", itself=True, tcp=(first, last)))
         rules.extend(
             self._ingress(f"HttpsFrom{cidr}", "HTTPS", cidr=cidr, tcp=(443, 443)) for cidr in https_from_cidrs

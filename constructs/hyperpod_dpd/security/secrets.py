@@ -1,0 +1,119 @@
+"""Secrets in Secrets Manager: those that the deployment makes, empty, and those that are there already."""
+
+from collections.abc import Iterable
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from hyperpod_dpd.derive.secrets import named_secrets
+from hyperpod_dpd.spec import Deployment
+
+_SUFFIX = "??????"
+"""Secrets Manager ends the ARN of a secret with six characters of its own."""
+
+
+class DeploymentSecrets(Construct):
+    """The secrets that a deployment names. Its own are made without a value: `dpd secret set` fills them.
+
+    A value never passes through a template, a command line or this process.
+
+    Attributes:
+        key: key of the deployment's own secrets; None where it has none.
+        own: names of the deployment's own secrets.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        deployment: Deployment,
+        removal_policy: cdk.RemovalPolicy,
+    ) -> None:
+        """Create the deployment's own secrets.
+
+        Args:
+            scope: where the construct lives.
+            construct_id: its id.
+            deployment: what names them.
+            removal_policy: whether they outlive the stack.
+        """
+        super().__init__(scope, construct_id)
+        named = named_secrets(deployment)
+        self.own = tuple(dict.fromkeys(secret.name for secret in named if secret.own))
+        self._names = tuple(dict.fromkeys(secret.name for secret in named))
+        self._made: dict[str, secretsmanager.CfnSecret] = {}
+        self.key: kms.Key | None = None
+        if not self.own:
+            return
+        self.key = kms.Key(
+            self,
+            "Key",
+            description=f"Secrets of {deployment.name}",
+            enable_key_rotation=True,
+            removal_policy=removal_policy,
+        )
+        for name in self.own:
+            secret = secretsmanager.CfnSecret(
+                self,
+                name.rpartition("/")[2],
+                name=name,
+                description=f"Filled by `dpd secret set {name}`",
+                kms_key_id=self.key.key_arn,
+            )
+            secret.apply_removal_policy(removal_policy)
+            self._made[name] = secret
+        cdk.CfnOutput(
+            self,
+            "Fill",
+            description="What has to be filled before the model is imported and the router lets clients in",
+            value="; ".join(f"dpd secret set {name} --region {deployment.region}" for name in self.own),
+        )
+
+    def read_statements(self, names: Iterable[str] | None = None) -> list[iam.PolicyStatement]:
+        """Return what reading the secrets takes: all that the deployment names, or only `names`.
+
+        A given secret that is encrypted with a customer's key also needs that key's consent.
+        """
+        wanted = self._names if names is None else tuple(names)
+        if not wanted:
+            return []
+        statements = [
+            iam.PolicyStatement(
+                actions=["secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"],
+                resources=[self._arn(name) for name in wanted],
+            )
+        ]
+        if self.key is not None and any(name in self._made for name in wanted):
+            statements.append(
+                iam.PolicyStatement(
+                    actions=["kms:Decrypt"],
+                    resources=[self.key.key_arn],
+                    conditions={
+                        "StringEquals": {
+                            "kms:ViaService": f"secretsmanager.{cdk.Stack.of(self).region}.amazonaws.com"
+                        }
+                    },
+                )
+            )
+        return statements
+
+    def grant_read(self, grantee: iam.IGrantable, *, names: Iterable[str] | None = None) -> None:
+        """Let `grantee` read the secrets: all that the deployment names, or only `names`."""
+        for statement in self.read_statements(names):
+            grantee.grant_principal.add_to_principal_policy(statement)
+
+    def _arn(self, name: str) -> str:
+        if name in self._made:
+            return self._made[name].ref
+        if name.startswith("arn:"):
+            return name
+        return cdk.Stack.of(self).format_arn(
+            service="secretsmanager",
+            resource="secret",
+            resource_name=f"{name}-{_SUFFIX}",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )

@@ -1,0 +1,1 @@
+"""What the import build runs: a program and its pinned packages."""
