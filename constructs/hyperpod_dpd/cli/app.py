@@ -14,6 +14,10 @@ from hyperpod_dpd.cli.exits import Exit
 COMMANDS = {
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
+    "compare": (
+        "hyperpod_dpd.cli.compare",
+        "say what one benchmark result gains over another, with intervals",
+    ),
     "completion": (
         "hyperpod_dpd.cli.completion",
         "print a script with which a shell completes commands and options",

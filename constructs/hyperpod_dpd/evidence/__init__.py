@@ -1,0 +1,1 @@
+"""Evidence from the running system: the proof after a deployment, and the benchmark."""
