@@ -28,18 +28,12 @@ class Answer(abc.ABC):
     """
 
     def __init__(
-        self,
-        request: web.BaseRequest,
-        generation: Generation,
-        metrics: Metrics,
-        *,
-        prompt_tokens: int,
-        role: str,
+        self, request: web.BaseRequest, generation: Generation, metrics: Metrics, prompt_tokens: int
     ) -> None:
         self._request = request
         self._generation = generation
         self._prompt_tokens = prompt_tokens
-        self._role = role
+        self._role = role_of(generation)
         self._created = int(time.time())
         self._model = generation.model or ""
         self._metrics = metrics
@@ -86,15 +80,9 @@ class StreamedAnswer(Answer):
     """Server-sent events."""
 
     def __init__(
-        self,
-        request: web.BaseRequest,
-        generation: Generation,
-        metrics: Metrics,
-        *,
-        prompt_tokens: int,
-        role: str,
+        self, request: web.BaseRequest, generation: Generation, metrics: Metrics, prompt_tokens: int
     ) -> None:
-        super().__init__(request, generation, metrics, prompt_tokens=prompt_tokens, role=role)
+        super().__init__(request, generation, metrics, prompt_tokens)
         self._response: web.StreamResponse | None = None
         self._include_usage = generation.stream_option("include_usage")
         self._continuous = self._include_usage and generation.stream_option("continuous_usage_stats")
@@ -160,15 +148,9 @@ class WholeAnswer(Answer):
     """One JSON object."""
 
     def __init__(
-        self,
-        request: web.BaseRequest,
-        generation: Generation,
-        metrics: Metrics,
-        *,
-        prompt_tokens: int,
-        role: str,
+        self, request: web.BaseRequest, generation: Generation, metrics: Metrics, prompt_tokens: int
     ) -> None:
-        super().__init__(request, generation, metrics, prompt_tokens=prompt_tokens, role=role)
+        super().__init__(request, generation, metrics, prompt_tokens)
         self._pieces: list[str] = []
         self._finish = Finish(reason="stop")
 
@@ -180,7 +162,6 @@ class WholeAnswer(Answer):
 
     async def end(self, completion_tokens: int) -> web.StreamResponse:
         """Send everything."""
-        self._begin()
         text = "".join(self._pieces)
         choice: dict[str, Any] = {"index": 0}
         if self._generation.kind is Kind.CHAT:
@@ -200,15 +181,17 @@ class WholeAnswer(Answer):
             "choices": [choice],
             "usage": self._usage(completion_tokens),
         }
-        response = web.Response(body=encode_json(body), headers=self.headers, content_type="application/json")
-        await response.prepare(self._request)
-        await response.write_eof()
-        return response
+        return await self._send(encode_json(body))
 
     async def fail(self, event: bytes) -> web.StreamResponse:
         """Send the error; a caller does so only where no other answer can be given."""
+        return await self._send(event, status=502)
+
+    async def _send(self, body: bytes, *, status: int = 200) -> web.StreamResponse:
         self._begin()
-        response = web.Response(status=502, body=event, headers=self.headers, content_type="application/json")
+        response = web.Response(
+            status=status, body=body, headers=self.headers, content_type="application/json"
+        )
         await response.prepare(self._request)
         await response.write_eof()
         return response
@@ -226,4 +209,4 @@ def answer_for(
 ) -> Answer:
     """Return the answer of the form that the client asked for."""
     form = StreamedAnswer if generation.stream else WholeAnswer
-    return form(request, generation, metrics, prompt_tokens=prompt_tokens, role=role_of(generation))
+    return form(request, generation, metrics, prompt_tokens)

@@ -18,14 +18,14 @@ import msgspec
 
 from dpd_router.books import Books, chunks_of
 from dpd_router.config import Buffers, Timeouts
-from dpd_router.generation import Json, encode_json
+from dpd_router.generation import encode_json
 from dpd_router.handoff import Handoff, State, new_id, salt_for
 from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications
 from dpd_router.pairs import Pairs
 from dpd_router.pool import Pool, Worker
-from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
+from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError, read_answer
 
 log = logging.getLogger(__name__)
 
@@ -285,25 +285,13 @@ class Custodian:
             self._settle(handoff, State.LOST, leaked_chunks=handoff.chunks)
 
     async def _drain_once(self, handoff: Handoff, prompt: bytes) -> Usage | None:
-        body: Json = {
-            "prompt": msgspec.Raw(prompt),
-            "max_tokens": 1,
-            "temperature": 0,
-            "stream": False,
-            "cache_salt": handoff.salt,
-            "kv_transfer_params": handoff.tag,
-        }
-        if handoff.model is not None:
-            body["model"] = handoff.model
+        body = handoff.consuming_request(msgspec.Raw(prompt))
         headers = {**JSON_HEADERS, "X-Request-Id": f"drain-{handoff.id}"}
         with self._pool.busy(handoff.decoder):
             answer = await self._upstream.post(
                 handoff.decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
             )
-        try:
-            return _decode_drain(answer).usage
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise UpstreamError("malformed") from error
+        return read_answer(_decode_drain, answer).usage
 
     def _drained(self, handoff: Handoff, usage: Usage | None) -> None:
         if not handoff.open:

@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from dpd_router.generation import Json
 from dpd_router.pool import Worker
 
@@ -114,6 +116,20 @@ class Handoff:
         """
         last = self.first_token if self.first_token is not None else self.ids[-1]
         return [*self.ids, last]
+
+    def consuming_request(self, prompt: list[int] | msgspec.Raw) -> Json:
+        """The completion of one token with which the decoder takes the cache, for `consuming_prompt`."""
+        body: Json = {
+            "prompt": prompt,
+            "max_tokens": 1,
+            "temperature": 0,
+            "stream": False,
+            "cache_salt": self.salt,
+            "kv_transfer_params": self.tag,
+        }
+        if self.model is not None:
+            body["model"] = self.model
+        return body
 
 
 def salt_for(handoff_id: str, client_salt: str | None) -> str:

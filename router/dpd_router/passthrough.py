@@ -13,10 +13,10 @@ from dpd_router import sse
 from dpd_router.config import Settings
 from dpd_router.errors import ClientError, error_body
 from dpd_router.generation import DECISION_HEADER
-from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
 from dpd_router.relay import Exchange, Head, RelayPool
+from dpd_router.trouble import Trouble
 from dpd_router.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -59,12 +59,12 @@ class Passthrough:
     """Sends requests to decoders, to another one where nothing was answered yet."""
 
     def __init__(
-        self, *, settings: Settings, pool: Pool, relays: RelayPool, health: HealthMonitor, metrics: Metrics
+        self, *, settings: Settings, pool: Pool, relays: RelayPool, trouble: Trouble, metrics: Metrics
     ) -> None:
         self._settings = settings
         self._pool = pool
         self._relays = relays
-        self._health = health
+        self._trouble = trouble
         self._metrics = metrics
 
     async def serve(
@@ -147,13 +147,13 @@ class Passthrough:
                     idle_timeout_seconds=self._settings.timeouts.idle_timeout_seconds,
                 )
             except UpstreamError as error:
-                self._failed(decoder, error)
+                self._trouble.report(decoder, error)
                 raise
             try:
                 assert exchange.head is not None
                 if retry_statuses and exchange.head.status in _RETRIED_STATUSES:
                     overloaded = UpstreamError("status", exchange.head.status)
-                    self._failed(decoder, overloaded)
+                    self._trouble.report(decoder, overloaded)
                     raise overloaded
                 on_first_byte()
                 return await self._relay(decoder, exchange, exchange.head, request, decision)
@@ -173,7 +173,7 @@ class Passthrough:
         try:
             await exchange.done
         except UpstreamError as error:
-            self._failed(decoder, error)
+            self._trouble.report(decoder, error)
             self._abort(transport, head)
             keep_alive = False
         return RelayedResponse(status=head.status, keep_alive=keep_alive)
@@ -193,12 +193,6 @@ class Passthrough:
             transport.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event))
         else:
             transport.abort()
-
-    def _failed(self, decoder: Worker, error: UpstreamError) -> None:
-        self._metrics.upstream_errors.labels(decoder.role, error.kind).inc()
-        if error.kind == "refused":
-            self._pool.refused(decoder)
-        self._health.check_now(decoder)
 
 
 class RelayedResponse(web.StreamResponse):

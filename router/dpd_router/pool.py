@@ -8,7 +8,7 @@ import hashlib
 import logging
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dpd_router.config import Affinity, HealthPolicy
 from dpd_router.metrics import Metrics
@@ -269,6 +269,11 @@ class Pool:
             self._metrics.worker_hung.labels(worker.key).set(worker.hung_since is not None)
         elif worker.epoch is not None:
             self._metrics.worker_epoch.labels(worker.key).set(worker.epoch)
+
+
+def least_loaded(prefillers: Iterable[Worker]) -> Worker:
+    """Return the prefiller with the fewest prompt tokens in flight."""
+    return min(prefillers, key=lambda worker: (worker.tokens, worker.requests))
 
 
 def _weight(affinity_key: bytes, worker: str) -> bytes:

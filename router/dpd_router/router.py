@@ -32,6 +32,8 @@ from dpd_router.transfer.continuation import ContinueTransfer
 from dpd_router.transfer.land import LandTransfer
 from dpd_router.transfer.lane import Lane
 from dpd_router.transfer.nixl import NixlTransfer
+from dpd_router.transfer.prefill import Prefill
+from dpd_router.trouble import Trouble
 from dpd_router.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class Router:
         )
         self.health = HealthMonitor(self.pool, self.upstream, settings.health, self.supervisor)
         self.health.on_alive.append(self.tokenizers.look)
+        self.trouble = Trouble(pool=self.pool, health=self.health, metrics=self.metrics)
         self.custodian = Custodian(
             books=self.books,
             leaks=self.leaks,
@@ -109,7 +112,7 @@ class Router:
             file_tokenizer=lambda: self.tokenizers.tokenizer,
         )
         passthrough = Passthrough(
-            settings=settings, pool=self.pool, relays=self.relays, health=self.health, metrics=self.metrics
+            settings=settings, pool=self.pool, relays=self.relays, trouble=self.trouble, metrics=self.metrics
         )
         self.app = App(
             settings=settings,
@@ -147,14 +150,16 @@ class Router:
         self.pool.on_removed.append(removed)
 
     def _transfer(self, passthrough: Passthrough) -> base.Transfer:
+        prefills = Prefill(
+            timeout_seconds=self.settings.timeouts.prefill_timeout_seconds,
+            pool=self.pool,
+            upstream=self.upstream,
+            trouble=self.trouble,
+            metrics=self.metrics,
+        )
         if self.settings.routing.transfer is Transfer.NIXL:
             return NixlTransfer(
-                settings=self.settings,
-                pool=self.pool,
-                upstream=self.upstream,
-                passthrough=passthrough,
-                health=self.health,
-                metrics=self.metrics,
+                pool=self.pool, prefills=prefills, passthrough=passthrough, metrics=self.metrics
             )
         lane = Lane(
             settings=self.settings,
@@ -163,7 +168,7 @@ class Router:
             leaks=self.leaks,
             books=self.books,
             custodian=self.custodian,
-            upstream=self.upstream,
+            prefills=prefills,
             health=self.health,
             metrics=self.metrics,
         )
@@ -174,7 +179,7 @@ class Router:
                 custodian=self.custodian,
                 pool=self.pool,
                 upstream=self.upstream,
-                health=self.health,
+                trouble=self.trouble,
                 metrics=self.metrics,
             )
         return ContinueTransfer(
@@ -183,7 +188,7 @@ class Router:
             custodian=self.custodian,
             pool=self.pool,
             upstream=self.upstream,
-            health=self.health,
+            trouble=self.trouble,
             metrics=self.metrics,
             tokenizers=self.tokenizers,
         )

@@ -13,7 +13,7 @@ import tokenizers
 from dpd_router.generation import Generation, Json, Kind
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
-from dpd_router.upstream import Upstream, UpstreamError
+from dpd_router.upstream import Upstream, UpstreamError, read_answer
 
 # HyperPod's router and production-stack's estimate the same way: characters / 4
 CHARACTERS_PER_TOKEN: Final = 4
@@ -136,11 +136,7 @@ async def tokenize_at(
     Raises:
         UpstreamError: there was no answer.
     """
-    answer = await upstream.post(worker, "/tokenize", body, timeout_seconds)
-    try:
-        return _decode_answer(answer)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise UpstreamError("malformed") from error
+    return read_answer(_decode_answer, await upstream.post(worker, "/tokenize", body, timeout_seconds))
 
 
 _COMPLETION_FIELDS: Final = ("model", "prompt", "add_special_tokens")

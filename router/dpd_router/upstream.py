@@ -3,8 +3,8 @@
 import asyncio
 import dataclasses
 import errno
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
@@ -13,6 +13,7 @@ from dpd_router.config import Timeouts
 from dpd_router.pool import Worker
 
 _encode = msgspec.json.Encoder().encode
+_T = TypeVar("_T")
 
 JSON_HEADERS: Final = {"Content-Type": "application/json"}
 # a worker's JSON answer to the router's own requests: tokenizing the longest prompt gives about 10 bytes per token
@@ -44,6 +45,18 @@ class UpstreamError(Exception):
     def rejected(self) -> bool:
         """Whether the worker refused the request itself, before any work."""
         return self.status is not None and 400 <= self.status < 500
+
+
+def read_answer(decode: Callable[[bytes], _T], answer: bytes) -> _T:
+    """Return a worker's JSON answer as `decode` reads it.
+
+    Raises:
+        UpstreamError: it cannot be read.
+    """
+    try:
+        return decode(answer)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise UpstreamError("malformed") from error
 
 
 def classify(error: BaseException) -> UpstreamError:

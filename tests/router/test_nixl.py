@@ -17,6 +17,8 @@ from dpd_router.relay import RelayPool
 from dpd_router.tasks import Supervisor
 from dpd_router.transfer.base import FallbackError, NotTakenError
 from dpd_router.transfer.nixl import NixlTransfer, prefill_body
+from dpd_router.transfer.prefill import Prefill
+from dpd_router.trouble import Trouble
 from dpd_router.upstream import Upstream, UpstreamError
 from dpd_simulator import EngineConfig, Fault, FaultKind, NixlConfig
 from tests.router.support import Rig, prompt, running, until
@@ -81,7 +83,8 @@ async def test_prefiller_that_refuses_is_replaced() -> None:
     ],
 )
 async def test_failed_prefill_falls_back(fault: Fault, reason: Reason) -> None:
-    async with running(*FLAGS, "--prefill-timeout-seconds", "0.2", engine=NIXL) as rig:
+    timeout_seconds = "0.2" if fault.kind is FaultKind.HANG else "10"
+    async with running(*FLAGS, "--prefill-timeout-seconds", timeout_seconds, engine=NIXL) as rig:
         await rig.cluster.prefillers[0].add_fault(fault)
         await both(rig, "/v1/completions", {"model": "m", "prompt": IDS, "temperature": 0})
         assert rig.decisions("fallback", reason) == 1
@@ -130,10 +133,12 @@ async def _alone(answer: bytes | UpstreamError, *, prefillers: int = 1) -> tuple
     pool = Pool(settings.health, metrics)
     upstream = Scripted(answer)
     health = HealthMonitor(pool, upstream, settings.health, Supervisor())
+    trouble = Trouble(pool=pool, health=health, metrics=metrics)
     relays = RelayPool(1.0)
     transfer = NixlTransfer(
-        settings=settings, pool=pool, upstream=upstream, health=health, metrics=metrics,
-        passthrough=Passthrough(settings=settings, pool=pool, relays=relays, health=health, metrics=metrics),
+        pool=pool, metrics=metrics,
+        prefills=Prefill(timeout_seconds=5, pool=pool, upstream=upstream, trouble=trouble, metrics=metrics),
+        passthrough=Passthrough(settings=settings, pool=pool, relays=relays, trouble=trouble, metrics=metrics),
     )  # fmt: skip
     pool.on_added.clear()  # nobody checks these workers: they are what the test says
     for number in range(prefillers):

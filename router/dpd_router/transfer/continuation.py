@@ -16,15 +16,15 @@ from dpd_router.eligibility import COPIED_FIELDS, Reason
 from dpd_router.errors import error_body
 from dpd_router.generation import Generation, Json
 from dpd_router.handoff import Handoff
-from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
 from dpd_router.stops import StopMatcher, may_span
 from dpd_router.tokenizer_check import TokenizerCheck
 from dpd_router.transfer.base import FallbackError, Served, Transfer
 from dpd_router.transfer.decoding import Choice, Decoding, ErrorEventError, open_decoding
-from dpd_router.transfer.lane import FirstToken, Lane, Shipment, copied_fields, trace_headers
-from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
+from dpd_router.transfer.lane import FirstToken, Lane, Shipment, copied_fields, own_headers
+from dpd_router.trouble import Trouble
+from dpd_router.upstream import Upstream, UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class ContinueTransfer(Transfer):
         custodian: Custodian,
         pool: Pool,
         upstream: Upstream,
-        health: HealthMonitor,
+        trouble: Trouble,
         metrics: Metrics,
         tokenizers: TokenizerCheck,
     ) -> None:
@@ -86,7 +86,7 @@ class ContinueTransfer(Transfer):
         self._custodian = custodian
         self._pool = pool
         self._upstream = upstream
-        self._health = health
+        self._trouble = trouble
         self._metrics = metrics
         self._tokenizers = tokenizers
 
@@ -210,26 +210,18 @@ class ContinueTransfer(Transfer):
         return decoding
 
     async def _open(self, generation: Generation, decoder: Worker, body: Json) -> Decoding:
-        headers = {**JSON_HEADERS, **trace_headers(generation), "X-Request-Id": generation.request_id}
         try:
             return await open_decoding(
                 self._upstream,
                 self._pool,
                 decoder,
                 body,
-                headers,
+                own_headers(generation, generation.request_id),
                 idle_timeout_seconds=self._timeouts.idle_timeout_seconds,
             )
         except UpstreamError as error:
-            self._decode_failed(decoder, error)
+            self._trouble.report(decoder, error)
             raise
-
-    def _decode_failed(self, decoder: Worker, error: UpstreamError) -> None:
-        self._metrics.upstream_errors.labels(decoder.role, error.kind).inc()
-        if error.kind == "refused":
-            self._pool.refused(decoder)
-        if not error.rejected:
-            self._health.check_now(decoder)
 
     async def _resume(
         self,
@@ -276,7 +268,7 @@ class ContinueTransfer(Transfer):
                 await self._show(answer, decoding, joint, progress)
             except UpstreamError as error:
                 failure = error
-                self._decode_failed(decoding.worker, error)
+                self._trouble.report(decoding.worker, error)
             if handoff is not None and failure is None and not progress.stopped:
                 self._custodian.checked(handoff, progress.usage)
                 progress.checked = True

@@ -13,15 +13,15 @@ from dpd_router.custodian import Custodian, Hit, Usage
 from dpd_router.decision import Disaggregate
 from dpd_router.eligibility import Reason
 from dpd_router.errors import error_body
-from dpd_router.generation import DECISION_HEADER, Generation, Json, encode_json
+from dpd_router.generation import DECISION_HEADER, Generation, encode_json
 from dpd_router.handoff import Handoff
-from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.passthrough import HOP_BY_HOP
 from dpd_router.pool import Pool
 from dpd_router.transfer.base import FallbackError, Served, Transfer
-from dpd_router.transfer.lane import Lane, trace_headers
-from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError, chunks
+from dpd_router.transfer.lane import Lane, own_headers
+from dpd_router.trouble import Trouble
+from dpd_router.upstream import Upstream, UpstreamError, chunks, read_answer
 
 
 class _Answer(msgspec.Struct):
@@ -46,7 +46,7 @@ class LandTransfer(Transfer):
         custodian: Custodian,
         pool: Pool,
         upstream: Upstream,
-        health: HealthMonitor,
+        trouble: Trouble,
         metrics: Metrics,
     ) -> None:
         self._timeouts = settings.timeouts
@@ -54,7 +54,7 @@ class LandTransfer(Transfer):
         self._custodian = custodian
         self._pool = pool
         self._upstream = upstream
-        self._health = health
+        self._trouble = trouble
         self._metrics = metrics
 
     async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
@@ -75,27 +75,15 @@ class LandTransfer(Transfer):
             self._custodian.leave(handoff, shipment.prefill)
 
     async def _land(self, generation: Generation, handoff: Handoff) -> Hit:
-        body: Json = {
-            "prompt": handoff.consuming_prompt,
-            "max_tokens": 1,
-            "temperature": 0,
-            "stream": False,
-            "cache_salt": handoff.salt,
-            "kv_transfer_params": handoff.tag,
-        }
-        if generation.model is not None:
-            body["model"] = generation.model
-        headers = {**JSON_HEADERS, **trace_headers(generation), "X-Request-Id": f"land-{handoff.id}"}
+        body = handoff.consuming_request(handoff.consuming_prompt)
+        headers = own_headers(generation, f"land-{handoff.id}")
         decoder = handoff.decoder
         try:
             with self._pool.busy(decoder):
                 answer = await self._upstream.post(
                     decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
                 )
-            usage = _decode(answer).usage
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            self._failed(handoff, UpstreamError("malformed"))
-            raise UpstreamError("malformed") from error
+            usage = read_answer(_decode, answer).usage
         except UpstreamError as error:
             self._failed(handoff, error)
             raise
@@ -103,13 +91,8 @@ class LandTransfer(Transfer):
         return self._custodian.checked(handoff, usage)
 
     def _failed(self, handoff: Handoff, error: UpstreamError) -> None:
-        decoder = handoff.decoder
         self._custodian.report_failure(handoff, Reason.LANDING_FAILED, pair=False)
-        self._metrics.upstream_errors.labels(decoder.role, error.kind).inc()
-        if error.kind == "refused":
-            self._pool.refused(decoder)
-        if not error.rejected:
-            self._health.check_now(decoder)
+        self._trouble.report(handoff.decoder, error)
 
     async def _serve_landed(
         self, request: web.BaseRequest, generation: Generation, handoff: Handoff

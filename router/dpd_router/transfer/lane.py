@@ -14,18 +14,16 @@ from dpd_router.config import Settings
 from dpd_router.custodian import Custodian
 from dpd_router.decision import Disaggregate
 from dpd_router.eligibility import Reason
-from dpd_router.generation import Generation, Json
+from dpd_router.generation import Generation, Json, Kind
 from dpd_router.handoff import Handoff, receiver_ports
 from dpd_router.health import HealthMonitor
 from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.pairs import Pairs
-from dpd_router.pool import Pool, Worker
+from dpd_router.pool import Pool, Worker, least_loaded
 from dpd_router.transfer.base import FallbackError, NotTakenError, prefill_reason
-from dpd_router.upstream import JSON_HEADERS, Upstream, UpstreamError
-
-# prefillers that are tried for one request before it is decoded directly
-PREFILL_ATTEMPTS = 2
+from dpd_router.transfer.prefill import PREFILL_ATTEMPTS, Prefill
+from dpd_router.upstream import JSON_HEADERS, UpstreamError, read_answer
 
 
 class _Choice(msgspec.Struct):
@@ -84,7 +82,7 @@ class Lane:
         leaks: Leaks,
         books: Books,
         custodian: Custodian,
-        upstream: Upstream,
+        prefills: Prefill,
         health: HealthMonitor,
         metrics: Metrics,
     ) -> None:
@@ -95,7 +93,7 @@ class Lane:
         self._leaks = leaks
         self._books = books
         self._custodian = custodian
-        self._upstream = upstream
+        self._prefills = prefills
         self._health = health
         self._metrics = metrics
 
@@ -170,7 +168,7 @@ class Lane:
                 leaking = self._leaks.leaking(decoder.key)
                 reason = Reason.BUFFER_LEAKED if leaking else Reason.PAIR_BROKEN
                 continue
-            prefiller = min(usable, key=lambda worker: (worker.tokens, worker.requests))
+            prefiller = least_loaded(usable)
             handoff = self._custodian.reserve(
                 generation.model,
                 decision.ids,
@@ -183,35 +181,16 @@ class Lane:
         return reason
 
     async def _prefill(self, generation: Generation, handoff: Handoff, sampling: Json) -> FirstToken:
-        prefiller = handoff.prefiller
-        headers = {**JSON_HEADERS, **trace_headers(generation), "X-Request-Id": generation.request_id}
-        start = time.perf_counter()
-        try:
-            with self._pool.busy(prefiller, len(handoff.ids)):
-                answer = await self._upstream.post(
-                    prefiller,
-                    "/v1/completions",
-                    self._prefill_body(generation, handoff, sampling),
-                    self._timeouts.prefill_timeout_seconds,
-                    headers,
-                )
-            first = _first_token(answer)
-        except UpstreamError as error:
-            self._prefill_failed(prefiller, error)
-            raise
-        self._metrics.prefill.observe(time.perf_counter() - start)
-        self._pool.prefill_answered(prefiller)
+        first = await self._prefills.run(
+            handoff.prefiller,
+            tokens=len(handoff.ids),
+            path=Kind.COMPLETION,
+            body=self._prefill_body(generation, handoff, sampling),
+            headers=own_headers(generation, generation.request_id),
+            read=_first_token,
+        )
         handoff.first_token = first.token
         return first
-
-    def _prefill_failed(self, prefiller: Worker, error: UpstreamError) -> None:
-        self._metrics.upstream_errors.labels(prefiller.role, error.kind).inc()
-        if error.kind == "timeout":
-            self._pool.prefill_timed_out(prefiller)
-        elif error.kind == "refused":
-            self._pool.refused(prefiller)
-        if not error.rejected:
-            self._health.check_now(prefiller)
 
     def _prefill_body(self, generation: Generation, handoff: Handoff, sampling: Json) -> Json:
         buffers = self._buffers
@@ -272,20 +251,18 @@ class Lane:
             notified.cancel()
 
 
-def trace_headers(generation: Generation) -> dict[str, str]:
-    """Return the headers that carry a trace to the workers."""
-    return {
+def own_headers(generation: Generation, request_id: str) -> dict[str, str]:
+    """Return the headers of a request that the router makes itself, with the client's trace."""
+    trace = {
         name: value
         for name, value in generation.headers.items()
         if name.lower() in {"traceparent", "tracestate", "baggage"}
     }
+    return {**JSON_HEADERS, **trace, "X-Request-Id": request_id}
 
 
 def _first_token(answer: bytes) -> FirstToken:
-    try:
-        parsed = _decode_prefill(answer)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise UpstreamError("malformed") from error
+    parsed = read_answer(_decode_prefill, answer)
     token = None if parsed.kv_transfer_params is None else parsed.kv_transfer_params.first_tok
     if token is None or not parsed.choices:
         raise UpstreamError("malformed")

@@ -1,21 +1,17 @@
 """Transfer `nixl`: the decoder pulls the prefiller's blocks for the unchanged request."""
 
-import time
-
 import msgspec
 from aiohttp import web
 
-from dpd_router.config import Settings
 from dpd_router.decision import Disaggregate
 from dpd_router.eligibility import Reason
 from dpd_router.generation import Generation, Json, Kind, encode_json
-from dpd_router.health import HealthMonitor
 from dpd_router.metrics import Metrics
 from dpd_router.passthrough import Passthrough
-from dpd_router.pool import Pool, Worker
+from dpd_router.pool import Pool, Worker, least_loaded
 from dpd_router.transfer.base import FallbackError, NotTakenError, Served, Transfer, prefill_reason
-from dpd_router.transfer.lane import PREFILL_ATTEMPTS
-from dpd_router.upstream import Upstream, UpstreamError
+from dpd_router.transfer.prefill import PREFILL_ATTEMPTS, Prefill
+from dpd_router.upstream import UpstreamError, read_answer
 
 # what a NixlConnector prefiller needs to keep the blocks for a decoder that is not known yet
 _REMOTE_DECODE: Json = {
@@ -41,18 +37,14 @@ class NixlTransfer(Transfer):
     def __init__(
         self,
         *,
-        settings: Settings,
         pool: Pool,
-        upstream: Upstream,
+        prefills: Prefill,
         passthrough: Passthrough,
-        health: HealthMonitor,
         metrics: Metrics,
     ) -> None:
-        self._timeouts = settings.timeouts
         self._pool = pool
-        self._upstream = upstream
+        self._prefills = prefills
         self._passthrough = passthrough
-        self._health = health
         self._metrics = metrics
 
     async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
@@ -84,7 +76,7 @@ class NixlTransfer(Transfer):
             prefillers = [worker for worker in self._pool.usable_prefillers() if worker not in tried]
             if not prefillers:
                 raise NotTakenError(Reason.NO_PREFILLER)
-            prefiller = min(prefillers, key=lambda worker: (worker.tokens, worker.requests))
+            prefiller = least_loaded(prefillers)
             tried.add(prefiller)
             try:
                 return await self._prefill_at(prefiller, generation, decision.tokens)
@@ -96,42 +88,22 @@ class NixlTransfer(Transfer):
                 self._metrics.retries.labels(prefiller.role).inc()
 
     async def _prefill_at(self, prefiller: Worker, generation: Generation, tokens: int) -> Json:
-        start = time.perf_counter()
-        try:
-            with self._pool.busy(prefiller, tokens):
-                answer = await self._upstream.post(
-                    prefiller,
-                    generation.kind,
-                    prefill_body(generation),
-                    self._timeouts.prefill_timeout_seconds,
-                    generation.headers,
-                )
-            parameters = _parameters(answer)
-        except UpstreamError as error:
-            self._failed(prefiller, error)
-            raise
-        self._metrics.prefill.observe(time.perf_counter() - start)
-        self._pool.prefill_answered(prefiller)
+        parameters = await self._prefills.run(
+            prefiller,
+            tokens=tokens,
+            path=generation.kind,
+            body=prefill_body(generation),
+            headers=generation.headers,
+            read=_parameters,
+        )
         if not parameters:
             self._metrics.handoff_failures.labels(Reason.REMOTE_BLOCKS_MISSING).inc()
             raise FallbackError(Reason.REMOTE_BLOCKS_MISSING)
         return parameters
 
-    def _failed(self, prefiller: Worker, error: UpstreamError) -> None:
-        self._metrics.upstream_errors.labels(prefiller.role, error.kind).inc()
-        if error.kind == "timeout":
-            self._pool.prefill_timed_out(prefiller)
-        elif error.kind == "refused":
-            self._pool.refused(prefiller)
-        if not error.rejected:
-            self._health.check_now(prefiller)
-
 
 def _parameters(answer: bytes) -> Json | None:
-    try:
-        return _decode(answer).kv_transfer_params
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise UpstreamError("malformed") from error
+    return read_answer(_decode, answer).kv_transfer_params
 
 
 def prefill_body(generation: Generation) -> Json:
