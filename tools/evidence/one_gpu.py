@@ -40,7 +40,7 @@ CONCURRENCY = 4
 Strategy = Literal["continue", "land"]
 
 
-def deployment(path: Path, strategy: Strategy, *, same_kernels: bool = False) -> Deployment:
+def deployment(path: Path, strategy: Strategy, *, same_kernels: bool) -> Deployment:
     """Return the evidence deployment with the router's strategy set, on request without CUDA graphs in the decoder."""
     read = load(path).deployment
     serving = read.serving
@@ -136,14 +136,15 @@ class Bench:
         if not self.model.exists():
             standin.write(self.model)
 
-    def engine(self, role: Role, strategy: Strategy, *, same_kernels: bool = False) -> EngineProcess:
+    def engine(self, role: Role, strategy: Strategy) -> EngineProcess:
         """Return the engine of `role`, not started."""
         name = role.value
         decode = role is Role.DECODE
         return EngineProcess(
             name=f"{name}-{strategy}",
             configuration=engine_configuration(
-                deployment(self.options.deployment, strategy, same_kernels=same_kernels), role
+                deployment(self.options.deployment, strategy, same_kernels=self.options.kernels == "same"),
+                role,
             ),
             model=self.model,
             port=DECODE_PORT if decode else PREFILL_PORT,
@@ -166,26 +167,26 @@ class Bench:
         self.log.setting(simulated=self.options.simulate)
         strategies: list[Strategy] = self.options.strategies.split(",")
         prefill = self.engine(Role.PREFILL, strategies[0])
-        decode = self.engine(Role.DECODE, "land", same_kernels=True)
+        decode = self.engine(Role.DECODE, strategies[0])
         try:
             decode.start()
             if self.options.prefill_gpu != self.options.decode_gpu:
                 prefill.start()
-            self.log.write("decoder ready", kernels="same", seconds=round(decode.wait_ready(400), 1))
+            self.log.write("decoder ready", seconds=round(decode.wait_ready(400), 1))
             if prefill.process is None:
                 # on one GPU one after the other: two engines that measure free memory at once disturb each other
                 prefill.start()
             self.log.write("prefiller ready", seconds=round(prefill.wait_ready(400), 1))
-            for strategy in strategies:
-                with router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *self.router_flags(strategy)) as url:
-                    self.compare(strategy, url, kernels="same")
-            for strategy in strategies:
-                starts = decode.starts
-                decode.kill()
-                decode = self.engine(Role.DECODE, strategy)
-                decode.starts = starts
-                decode.start()
-                self.log.write("decoder ready", strategy=strategy, seconds=round(decode.wait_ready(300), 1))
+            for number, strategy in enumerate(strategies):
+                if number:
+                    starts = decode.starts
+                    decode.kill()
+                    decode = self.engine(Role.DECODE, strategy)
+                    decode.starts = starts
+                    decode.start()
+                    self.log.write(
+                        "decoder ready", strategy=strategy, seconds=round(decode.wait_ready(300), 1)
+                    )
                 self.strategy(strategy, decode)
         finally:
             prefill.kill()
@@ -195,7 +196,7 @@ class Bench:
         """Measure one strategy."""
         half = self.options.requests // 2
         with router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *self.router_flags(strategy)) as url:
-            self.compare(strategy, url, kernels="rendered")
+            self.compare(strategy, url)
             if strategy in self.options.without_restart.split(","):
                 whole = asyncio.run(handoffs(url, self.options.requests, f"{strategy}-a", disconnects=0.2))
                 self.log.write("all", strategy=strategy, **summary(whole), books=books(settled(url)))
@@ -211,11 +212,8 @@ class Bench:
             after = asyncio.run(handoffs(url, self.options.requests - half, f"{strategy}-b", disconnects=0.2))
             self.log.write("second half", strategy=strategy, **summary(after), books=books(settled(url)))
 
-    def compare(self, strategy: str, url: str, *, kernels: str) -> None:
-        """Compare answers and first tokens with the same engine asked directly.
-
-        `kernels`: `same` when the decoder runs without CUDA graphs as the prefiller does, else `rendered`.
-        """
+    def compare(self, strategy: str, url: str) -> None:
+        """Compare answers and first tokens with the same engine asked directly."""
         flags = ["--threshold", "never", "--decoders", f"http://{LOOPBACK}:{DECODE_PORT}"]
         with router(self.logs, DIRECT_PORT, 7501, *flags) as direct:
             asyncio.run(sequential(url, [body(prompt(f"warm{index}", 2048), 8) for index in range(3)]))
@@ -228,15 +226,20 @@ class Bench:
                 routed = asyncio.run(sequential(url, sent))
                 # a salt of its own, so that the prefix cache of strategy `land` cannot serve the second asking
                 asked = asyncio.run(sequential(direct, [{**one, "cache_salt": "direct"} for one in sent]))
+                # `land` computes the last block of 16 again on top of the prefix cache, and a step of 16 tokens rounds
+                # otherwise than one of 4,096: its equal is a direct request whose prefix is in the cache, too
+                cached = asyncio.run(sequential(direct, [{**one, "cache_salt": "direct"} for one in sent]))
                 # how often the engine agrees with itself: the ceiling of what the comparison can show
                 again = asyncio.run(sequential(direct, [{**one, "cache_salt": "again"} for one in sent]))
                 self.log.write(
                     "same prompts, routed and direct",
                     strategy=strategy,
-                    kernels=kernels,
+                    kernels=self.options.kernels,
                     prompt_tokens=tokens,
                     identical=_identical(routed, asked),
+                    identical_to_prefix_cached=_identical(routed, cached),
                     identical_direct_twice=_identical(asked, again),
+                    prefix_cached_tokens=sorted({outcome.cached_tokens or 0 for outcome in cached}),
                     common_words=_common_words(routed, asked),
                     different_answers=len({outcome.text for outcome in asked}),
                     of=len(sent),
@@ -248,9 +251,9 @@ class Bench:
                     tpot_direct=milliseconds([gap for o in asked for gap in o.gaps_seconds[1:]]),
                     errors=[o.error for o in (*routed, *asked) if o.error][:3],
                 )
-            self.chat(strategy, url, direct, kernels=kernels)
+            self.chat(strategy, url, direct)
 
-    def chat(self, strategy: str, url: str, direct: str, *, kernels: str) -> None:
+    def chat(self, strategy: str, url: str, direct: str) -> None:
         """Compare chat answers, with a stop string among the parameters."""
         requests = [
             {
@@ -265,18 +268,21 @@ class Bench:
             for index in range(10)
         ]
         routed = asyncio.run(sequential(url, requests, "/v1/chat/completions"))
-        asked = asyncio.run(
-            sequential(direct, [{**r, "cache_salt": "direct"} for r in requests], "/v1/chat/completions")
-        )
+        salted = [{**request, "cache_salt": "direct"} for request in requests]
+        asked = asyncio.run(sequential(direct, salted, "/v1/chat/completions"))
+        cached = asyncio.run(sequential(direct, salted, "/v1/chat/completions"))
         self.log.write(
             "same chats, routed and direct",
             strategy=strategy,
-            kernels=kernels,
+            kernels=self.options.kernels,
             identical=_identical(routed, asked),
+            identical_to_prefix_cached=_identical(routed, cached),
             common_words=_common_words(routed, asked),
+            common_words_prefix_cached=_common_words(routed, cached),
             of=len(requests),
             finish=sorted({str(o.finish_reason) for o in routed}),
-            usage=sorted({(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed}),
+            usage=[(o.prompt_tokens or 0, o.completion_tokens or 0) for o in routed],
+            usage_direct=[(o.prompt_tokens or 0, o.completion_tokens or 0) for o in asked],
             errors=[o.error for o in (*routed, *asked) if o.error][:3],
         )
 
@@ -328,6 +334,12 @@ def main() -> None:
     parser.add_argument("--comparisons", type=int, default=15, help="answers compared per prompt length")
     parser.add_argument(
         "--without-restart", default="", help="strategies whose decoder is not restarted midway"
+    )
+    parser.add_argument(
+        "--kernels",
+        choices=("rendered", "same"),
+        default="rendered",
+        help="`same`: the decoder runs without CUDA graphs, as the prefiller does",
     )
     parser.add_argument("--prefill-gpu", type=int, default=0)
     parser.add_argument("--decode-gpu", type=int, default=0)

@@ -18,8 +18,8 @@ FIRST_WORD = 10
 """Tokens below are special."""
 
 _CHAT_TEMPLATE = (
-    "{% for message in messages %}t3 {{ message['content'] }} t4 {% endfor %}"
-    "{% if add_generation_prompt %}t5 {% endif %}"
+    "{% for message in messages %}<3> {{ message['content'] }} <4> {% endfor %}"
+    "{% if add_generation_prompt %}<5> {% endif %}"
 )
 
 
@@ -50,15 +50,19 @@ def write(directory: Path) -> None:
         "mlp_bias": False,
     }
     (directory / "config.json").write_text(json.dumps(config))
-    words = models.WordLevel({f"t{index}": index for index in range(VOCABULARY)}, unk_token="t2")
+    # special tokens are cut out of words that contain them: none may be the beginning of a word
+    words = models.WordLevel(
+        {f"t{index}" if index >= FIRST_WORD else f"<{index}>": index for index in range(VOCABULARY)},
+        unk_token="<2>",
+    )
     tokenizer = Tokenizer(words)
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.save(str(directory / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "t0",
-        "eos_token": "t1",
-        "unk_token": "t2",
+        "bos_token": "<0>",
+        "eos_token": "<1>",
+        "unk_token": "<2>",
         "model_max_length": 131072,
         "chat_template": _CHAT_TEMPLATE,
     }
