@@ -151,6 +151,7 @@ class Custodian:
             settled=asyncio.Event(),
         )
         self._open[handoff_id] = handoff
+        decoder.handoffs += 1
         self._metrics.handoffs_open.set(len(self._open))
         self._pairs.trial(prefiller, decoder)
         return handoff
@@ -364,6 +365,7 @@ class Custodian:
         self._books.settle(handoff.id, leaked_chunks=leaked_chunks)
         self._notifications.forget(handoff.id)
         self._open.pop(handoff.id)
+        handoff.decoder.handoffs -= 1
         self._consuming.pop(handoff.id, None)
         self._metrics.handoffs.labels(state).inc()
         self._metrics.handoffs_open.set(len(self._open))

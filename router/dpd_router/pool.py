@@ -42,6 +42,7 @@ class Worker:
         epoch: port epoch that it announces; None until it was asked.
         models: context length in tokens by the names that it serves.
         requests: requests in flight.
+        handoffs: hand-offs to it that are not settled; their requests come when they have landed.
         tokens: prompt tokens of the prefills in flight.
     """
 
@@ -56,6 +57,7 @@ class Worker:
     epoch: int | None = None
     models: dict[str, int] = dataclasses.field(default_factory=dict)
     requests: int = 0
+    handoffs: int = 0
     tokens: int = 0
     key: str = dataclasses.field(init=False)
     host: str = dataclasses.field(init=False)
@@ -75,6 +77,11 @@ class Worker:
     def usable(self) -> bool:
         """Whether it may get new work."""
         return self.up and not self.draining
+
+    @property
+    def load(self) -> int:
+        """Requests that a decoder has or is about to get."""
+        return self.requests + self.handoffs
 
 
 class Pool:
@@ -232,12 +239,12 @@ class Pool:
 
     def by_preference(self, decoders: list[Worker], affinity_key: bytes | None) -> list[Worker]:
         """Sort decoders: the one that affinity names first unless it is overloaded, then by load."""
-        ordered = sorted(decoders, key=lambda worker: worker.requests)
+        ordered = sorted(decoders, key=lambda worker: worker.load)
         if affinity_key is None or self._affinity is Affinity.NONE or len(ordered) < 2:
             return ordered
         preferred = max(decoders, key=lambda worker: _weight(affinity_key, worker.key))
-        mean = sum(worker.requests for worker in decoders) / len(decoders)
-        if preferred.requests <= AFFINITY_LOAD_FACTOR * mean + 1:
+        mean = sum(worker.load for worker in decoders) / len(decoders)
+        if preferred.load <= AFFINITY_LOAD_FACTOR * mean + 1:
             ordered.remove(preferred)
             ordered.insert(0, preferred)
         return ordered

@@ -592,3 +592,12 @@ async def test_both_generations_of_lmcache_hand_over_without_a_leak(strategy: St
         assert unknown <= 2
         assert rig.metric("dpd_router_handoff_hits_total", result="full") == 12 - unknown
         assert rig.used_chunks() == [(0, 0)]
+
+
+async def test_prompts_that_arrive_together_are_handed_to_different_decoders() -> None:
+    async with running("--threshold", "256", decode=2) as rig:
+        answers = await asyncio.gather(*(rig.complete(prompt(1000, seed), max_tokens=6) for seed in range(2)))
+        assert [answer.status for answer in answers] == [200, 200]
+        await rig.settled()
+        assert all("/v1/completions" in engine.requests for engine in rig.cluster.decoders)
+        assert [worker.load for worker in rig.decoders] == [0, 0]
