@@ -122,7 +122,7 @@ bench-router: $(VENV)/.dev $(VLLM_ROUTER) ## compare routers under load on two c
 	$(BIN)/python tools/bench_router.py --folder build/bench-router --vllm-router $(VLLM_ROUTER) --production-stack "$(PRODUCTION_STACK)" --production-stack-version "$(PRODUCTION_STACK_VERSION)"
 
 # decision, ownership and transfers are what must not be wrong: the last line fails below 95 % of their branches
-ROUTER_CORE = router/dpd_router/decision.py,router/dpd_router/eligibility.py,router/dpd_router/handoff.py,router/dpd_router/books.py,router/dpd_router/custodian.py,router/dpd_router/leaks.py,router/dpd_router/pairs.py,router/dpd_router/transfer/*
+ROUTER_CORE = router/dpd_router/decision.py,router/dpd_router/eligibility.py,router/dpd_router/handoff.py,router/dpd_router/books.py,router/dpd_router/custodian.py,router/dpd_router/leaks.py,router/dpd_router/pairs.py,router/dpd_router/relay.py,router/dpd_router/tokenizer_check.py,router/dpd_router/trouble.py,router/dpd_router/transfer/*
 
 .PHONY: coverage-router
 coverage-router: export COVERAGE_FILE = build/coverage-router
@@ -143,6 +143,7 @@ lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requireme
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/runtime.in -o requirements.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/router.in -o router/requirements.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/dev.in -o requirements-dev.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/docs.in -o requirements/docs.txt
 	$(UV) pip compile --quiet --python-version 3.12 --python-platform x86_64-manylinux_2_28 --only-binary :all: --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(IMPORT_PROGRAM)/requirements.in -o $(IMPORT_PROGRAM)/requirements.txt
 	for version in 0.4.3 0.5.3; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-deps requirements/engines/lmcache-$$version.in -o requirements/engines/lmcache-$$version.txt; done
 	for version in 0.19.0 0.25.1; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override requirements/engines/vllm-$$version-override.in --no-emit-package torchaudio --no-emit-package torchcodec --no-emit-package torchvision requirements/engines/vllm-$$version.in -o requirements/engines/vllm-$$version.txt; done
@@ -156,7 +157,36 @@ lock-images: $(VENV)/.bootstrap ## compile images/*/requirements.in into hash-pi
 
 .PHONY: clean
 clean: ## remove what the targets above made, the environment included
-	rm -rf $(VENV) $(ENGINES) $(BENCH_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(ENGINES) $(BENCH_VENV) $(DOCS_VENV) node_modules cdk.out build dist .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.* .hypothesis
+
+# -- documentation ------------------------------------------------------------------------------------------------
+
+DOCS_VENV := .docs-venv
+
+$(DOCS_VENV)/.installed: requirements/docs.txt $(VENV)/.bootstrap
+	$(UV) venv --quiet --clear --python $(BIN)/python $(DOCS_VENV)
+	$(UV) pip install --quiet --python $(DOCS_VENV)/bin/python --require-hashes -r $<
+	@touch $@
+
+.PHONY: site
+site: $(DOCS_VENV)/.installed ## build the documentation that is committed into build/site, links and anchors checked
+	@rm -rf build/site
+	PATH="$$PWD/$(DOCS_VENV)/bin:$$PATH" zensical build --strict
+
+.PHONY: docs
+docs: generate site ## write every generated page and picture again, then build the site
+
+.PHONY: docs-check
+docs-check: site node_modules/.package-lock.json ## open the site in a real browser: search, console, keyboard, contrast (needs Chromium)
+	$(DOCS_VENV)/bin/python -m tools.docs_check build/site build/docs-check
+
+.PHONY: newcomer
+newcomer: $(VENV)/.dev $(SMALL_ENGINES) node_modules/.package-lock.json ## walk a newcomer's path in a fresh clone, and time it
+	$(BIN)/python -m tools.newcomer
+
+.PHONY: wheel
+wheel: $(VENV)/.bootstrap ## build wheel and source distribution into dist/
+	$(BIN)/python -m hatchling build
 
 .PHONY: generate
 generate: $(VENV)/.dev ## write every generated file: schema, tables, rendered manifests

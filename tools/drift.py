@@ -10,10 +10,17 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     # (what is generated, command that rewrites it)
     ("deployments/deployment.schema.json", sys.executable, "-m", "tools.docs_schema"),
     ("docs/reference/rules.md", sys.executable, "-m", "tools.docs_rules"),
+    ("docs/reference/deployment.md", sys.executable, "-m", "tools.docs_deployment"),
+    ("docs/reference/cli.md", sys.executable, "-m", "tools.docs_cli"),
+    ("docs/reference/bindings.md", sys.executable, "-m", "tools.docs_bindings"),
+    ("docs/reference/metrics.md", sys.executable, "-m", "tools.docs_metrics"),
+    ("docs/reference/library.md", sys.executable, "-m", "tools.docs_library"),
     ("docs/observability", sys.executable, "-m", "tools.docs_dashboards"),
     ("docs/reference/alerts.md", sys.executable, "-m", "tools.docs_alerts"),
     ("tests/unit/public_api.txt", sys.executable, "-m", "tools.public_api"),
     ("manifests/rendered", sys.executable, "manifests/main.py"),
+    # after the manifests, which one of the pictures is drawn from
+    ("docs/diagrams", sys.executable, "-m", "tools.docs_diagrams"),
 )
 
 

@@ -20,10 +20,11 @@ FILE = Path(__file__).resolve().parents[1] / "tests" / "unit" / "public_api.txt"
 
 def text() -> str:
     """Return the whole surface, one name or member a line."""
-    return "".join(f"{line}\n" for name in sorted(hyperpod_dpd.__all__) for line in _lines(name))
+    return "".join(f"{line}\n" for name in sorted(hyperpod_dpd.__all__) for line in describe(name))
 
 
-def _lines(name: str) -> Iterator[str]:
+def describe(name: str) -> Iterator[str]:
+    """Yield the lines of one public name."""
     thing = getattr(hyperpod_dpd, name)
     if inspect.isclass(thing):
         yield from _class_lines(name, thing)
