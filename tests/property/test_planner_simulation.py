@@ -196,6 +196,7 @@ def _scaled(system: System, factor: float) -> System:
         decode=engine(system.decode),
         hand_off=hand_off,
         frontend=frontend,
+        buffer_wait_seconds=system.buffer_wait_seconds * factor,
     )
 
 

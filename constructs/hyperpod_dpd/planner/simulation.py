@@ -107,6 +107,8 @@ class _Flight:
     decoder: _Worker
     prefiller: _Worker | None = None
     chunks: int = 0
+    waits: bool = False
+    """Whether it found no room in a buffer."""
 
 
 class _Simulation:
@@ -128,6 +130,7 @@ class _Simulation:
         self._pending: deque[_Flight] = deque()
         """Requests that wait for room in a decoder's PD buffer."""
         self._finished = 0
+        self._last_finish = 0.0
         self._lengths: Iterator[Lengths] = iter(())
         self._closed: ClosedLoop | None = None
         self._stop_at = math.inf
@@ -149,8 +152,9 @@ class _Simulation:
             if at > self._stop_at:
                 now = self._stop_at
                 break
-            now = at
-            happen(now)
+            happen(at)
+            # what is still in the queue after the last request has nothing to do any more
+            now = max(now, self._last_finish)
         return self._outcome(now - start)
 
     # -- events -----------------------------------------------------------------------------------------------------
@@ -177,10 +181,15 @@ class _Simulation:
 
     def _dispatch(self, flight: _Flight, now: float) -> None:
         """Reserve room in a decoder's buffer, then send the prompt to the prefiller with the least to do."""
+        system = self._system
+        assert isinstance(system, Disaggregated)
         decoder = min(
             self._decoders, key=lambda worker: (worker.buffer_free < flight.chunks, worker.assigned)
         )
         if decoder.buffer_free < flight.chunks:
+            if not flight.waits and math.isfinite(system.buffer_wait_seconds):
+                flight.waits = True
+                self._push(now + system.buffer_wait_seconds, partial(self._give_up_waiting, flight))
             self._pending.append(flight)
             return
         decoder.buffer_free -= flight.chunks
@@ -191,6 +200,17 @@ class _Simulation:
         )
         flight.prefiller.assigned += 1
         self._send(flight.prefiller, self._prompt_only(flight), now)
+
+    def _give_up_waiting(self, flight: _Flight, now: float) -> None:
+        """Let a decoder compute a prompt for which no buffer had room in time."""
+        if flight not in self._pending:
+            return
+        self._pending.remove(flight)
+        flight.times.disaggregated = False
+        flight.chunks = 0
+        flight.decoder = min(self._decoders, key=lambda worker: worker.assigned)
+        flight.decoder.assigned += 1
+        self._send(flight.decoder, self._whole(flight), now)
 
     def _send(self, worker: _Worker, sequence: Sequence, now: float) -> None:
         frontend = self._frontend
@@ -267,6 +287,7 @@ class _Simulation:
 
     def _finish(self, flight: _Flight, now: float) -> None:
         flight.times.finished = now
+        self._last_finish = now
         flight.decoder.assigned -= 1
         self._finished += 1
         loop = self._closed

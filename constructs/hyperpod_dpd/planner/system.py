@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from hyperpod_dpd.planner.engine import EngineLimits
 from hyperpod_dpd.planner.step import StepTimes
+
+ROUTER_BUFFER_WAIT_SECONDS: Final = 1.0
+"""How long the router waits for room in a decoder's PD buffer before it decodes directly: its own default."""
 
 
 class HandOffFlow(StrEnum):
@@ -91,6 +95,8 @@ class Disaggregated:
 
     hand_off: HandOff
     frontend: Frontend
+    buffer_wait_seconds: float = ROUTER_BUFFER_WAIT_SECONDS
+    """A prompt that finds no room in a buffer for so long is computed by a decoder; infinite: it waits."""
 
 
 System = Colocated | Disaggregated

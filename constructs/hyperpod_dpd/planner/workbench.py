@@ -1,5 +1,6 @@
 """Turns shapes into systems of engines, and measures them under the deployment's traffic."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hyperpod_dpd.planner.simulation import PromptTooLongError, simulate
 from hyperpod_dpd.planner.step import StepModel, step_model
 from hyperpod_dpd.planner.summary import Summary, summarize
 from hyperpod_dpd.planner.system import (
+    ROUTER_BUFFER_WAIT_SECONDS,
     Colocated,
     Disaggregated,
     EngineSpec,
@@ -257,6 +259,10 @@ class Workbench:
             threshold_tokens=self._threshold_tokens(),
             hand_off=self.hand_off(shape, prefill_times, decode_times),
             frontend=_frontend(),
+            # the operator's router is closed; whether it gives up waiting is not known
+            buffer_wait_seconds=math.inf
+            if self._deployment.serving.backend == "operator"
+            else ROUTER_BUFFER_WAIT_SECONDS,
         )
 
     def hand_off(self, shape: Shape, prefill_times: StepModel, decode_times: StepModel) -> HandOff:

@@ -1,14 +1,24 @@
 """Situations that the event model has to get right, one by one."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import pytest
 
+from dpd_router.config import Timeouts
 from hyperpod_dpd.planner.engine import EngineLimits
 from hyperpod_dpd.planner.simulation import Outcome, PromptTooLongError, simulate
 from hyperpod_dpd.planner.summary import NothingFinishedError, summarize
-from hyperpod_dpd.planner.system import Colocated, Disaggregated, EngineSpec, Frontend, HandOff, HandOffFlow
+from hyperpod_dpd.planner.system import (
+    ROUTER_BUFFER_WAIT_SECONDS,
+    Colocated,
+    Disaggregated,
+    EngineSpec,
+    Frontend,
+    HandOff,
+    HandOffFlow,
+)
 from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths, OpenLoop, TimedRequest
 
 NOTHING = Frontend(request_seconds=0.0, request_seconds_per_token=0.0, router_seconds=0.0)
@@ -125,10 +135,27 @@ def test_full_kv_cache_preempts_the_latest_and_computes_it_again() -> None:
 
 def test_full_pd_buffer_makes_a_hand_off_wait_until_one_has_landed() -> None:
     roomy = simulate(_disaggregated(), _arrivals(0.0, 0.0))
-    tight = simulate(_disaggregated(buffer_chunks=4), _arrivals(0.0, 0.0))
+    patient = dataclasses.replace(_disaggregated(buffer_chunks=4), buffer_wait_seconds=math.inf)
+    tight = simulate(patient, _arrivals(0.0, 0.0))
     assert len(tight.requests) == 2
     assert tight.requests[1].first_token > roomy.requests[1].first_token
     assert tight.requests[1].first_token > tight.requests[0].first_token + 1.0
+
+
+def test_a_prompt_that_finds_no_room_in_the_buffer_in_time_is_computed_by_the_decoder() -> None:
+    impatient = dataclasses.replace(_disaggregated(buffer_chunks=4), buffer_wait_seconds=0.25)
+    outcome = simulate(impatient, _arrivals(0.0, 0.0))
+    handed_over, direct = outcome.requests
+    assert (handed_over.disaggregated, direct.disaggregated) == (True, False)
+    assert direct.first_token == pytest.approx(0.25 + 1.0)
+    # a wait that is over without effect is no part of the measurement
+    calm = simulate(dataclasses.replace(impatient, buffer_wait_seconds=500.0), _arrivals(0.0, 0.0))
+    assert all(request.disaggregated for request in calm.requests)
+    assert calm.seconds < 10
+
+
+def test_the_router_waits_for_room_as_long_as_the_planner_says() -> None:
+    assert Timeouts().buffer_wait_seconds == ROUTER_BUFFER_WAIT_SECONDS
 
 
 def test_prompt_larger_than_the_buffer_and_answer_of_one_token_are_decoded_directly() -> None:
