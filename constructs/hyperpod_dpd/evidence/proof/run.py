@@ -1,0 +1,167 @@
+"""The proof itself: send, count, wait until what is awaited has been counted, judge."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Final
+
+from hyperpod_dpd.evidence.proof import prompts
+from hyperpod_dpd.evidence.proof.case import Case
+from hyperpod_dpd.evidence.proof.connection import attempt
+from hyperpod_dpd.evidence.proof.failures import diagnose
+from hyperpod_dpd.evidence.proof.logs import retrievals
+from hyperpod_dpd.evidence.proof.observe import Reading, read, waiting_at
+from hyperpod_dpd.evidence.proof.report import notes, numbers, sources
+from hyperpod_dpd.evidence.proof.result import ProofResult, Verdict
+from hyperpod_dpd.evidence.proof.send import Sent, send
+from hyperpod_dpd.evidence.proof.target import Target
+from hyperpod_dpd.evidence.proof.web import Deadline
+
+POLL_SECONDS: Final = 0.5
+"""Between two readings of counters that have not moved yet."""
+
+ATTEMPTS: Final = 4
+"""Times that long prompts are sent until every worker has had one and one was handed over."""
+
+QUERY_SECONDS: Final = 90.0
+"""A Prometheus shows a counter one scrape and one write later: 30 s each at HyperPod's add-on, and a margin."""
+
+Logs = Callable[[float], str]
+"""Returns what the decoders have logged in the last so many seconds.
+
+Raises:
+    OSError: the logs cannot be read.
+"""
+
+
+def prove(
+    target: Target, *, logs: Logs | None = None, say: Callable[[str], None] = lambda _: None
+) -> ProofResult:
+    """Send prompts to `target` and judge what becomes of them.
+
+    Args:
+        target: what is proven.
+        logs: reads the decoders' logs.
+        say: is told what happens.
+
+    Returns:
+        A verdict, whatever the workers do, within `target.timeout_seconds`.
+    """
+    started = time.monotonic()
+    deadline = Deadline(target.timeout_seconds)
+    say(f"reading the counters of {1 + len(target.prefillers) + len(target.decoders)} processes")
+    case = _observed(target, deadline, say)
+    extra: list[str] = []
+    if target.forbidden is not None:
+        say(f"trying a forbidden connection to {target.forbidden}")
+        case = replace(case, tried=attempt(target.forbidden, deadline))
+    if logs is not None:
+        try:
+            case = replace(case, retrieved=retrievals(logs(time.monotonic() - started)))
+        except OSError as error:
+            extra.append(f"the decoders' logs could not be read: {error}")
+    findings = tuple(diagnose(case))
+    return ProofResult(
+        verdict=Verdict.FAILED if findings else Verdict.PROVED,
+        findings=findings,
+        sources=tuple(sources(case)),
+        numbers=numbers(case),
+        notes=(*notes(case), *extra),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) -> Case:
+    before = read(target, deadline)
+    say(f"sending a prompt of {prompts.SHORT_WORDS} words")
+    short = send(target, prompts.SHORT_WORDS, deadline)
+    between = read(target, deadline)
+    threshold = target.threshold_tokens
+    below = threshold is None or (short.prompt_tokens or 0) < threshold
+    case = Case(
+        target=target,
+        short=short if below or not short.answered else None,
+        long=(),
+        quiet=between.since(before),
+        busy=between.since(between),
+        now=between,
+    )
+    if not short.answered:
+        return case
+    for _ in range(ATTEMPTS):
+        case = _with_long_prompts(case, between, _long_words(target, short), deadline, say)
+        if not case.is_worth_another_try:
+            break
+    return _settled(case, between, deadline)
+
+
+def _with_long_prompts(
+    case: Case, start: Reading, words: int, deadline: Deadline, say: Callable[[str], None]
+) -> Case:
+    """Send long prompts, and return the case with what was counted since `start`."""
+    target = case.target
+    say(f"sending {target.long_prompts} prompts of {words} words at the same time")
+    long, waiting = _sent_and_watched(target, words, deadline)
+    now = read(target, deadline)
+    return replace(
+        case,
+        long=(*case.long, *long),
+        waiting=max(case.waiting, waiting),
+        busy=now.since(start),
+        now=now,
+    )
+
+
+def _settled(case: Case, start: Reading, deadline: Deadline) -> Case:
+    """Return the case once everything that is awaited has been counted, or will not be."""
+    began = time.monotonic()
+    while time.monotonic() - began < _patience(case) and deadline.left > POLL_SECONDS:
+        time.sleep(POLL_SECONDS)
+        now = read(case.target, deadline)
+        case = replace(case, busy=now.since(start), now=now)
+    return case
+
+
+def _sent_and_watched(target: Target, words: int, deadline: Deadline) -> tuple[tuple[Sent, ...], int]:
+    """Send long prompts; return the answers, and how many prompts waited at the prefillers at most.
+
+    Afterwards it would be too late: a prefill that is given up waits no more.
+    """
+    most = 0
+    with ThreadPoolExecutor(max_workers=target.long_prompts) as pool:
+        futures = [pool.submit(send, target, words, deadline) for _ in range(target.long_prompts)]
+        while wait(futures, timeout=POLL_SECONDS).not_done:
+            most = max(most, waiting_at(target.prefillers, deadline))
+    return tuple(future.result() for future in futures), most
+
+
+def _long_words(target: Target, short: Sent) -> int:
+    return prompts.long_words(
+        target.threshold_tokens or 0,
+        chunk_tokens=target.chunk_tokens,
+        longest_tokens=target.max_model_len_tokens,
+        tokens_per_word=(short.prompt_tokens or 0) / prompts.SHORT_WORDS,
+    )
+
+
+def _patience(case: Case) -> float:
+    """Return for how many seconds counters may still come that would tell more than those that are there."""
+    target = case.target
+    waits = [0.0]
+    if case.fallback.get("notification_timeout", 0) > case.drained:
+        waits.append(target.drain_seconds)
+    handed_over = case.disaggregated if case.busy.router is not None else not case.unanswered
+    if handed_over and _unclear(case):
+        waits.append(target.statistics_seconds)
+    moved = case.busy.efa_bytes
+    if target.expects_efa and moved is not None and moved < case.least_efa_bytes and case.long_tokens:
+        waits.append(
+            QUERY_SECONDS if target.efa_query_url and not target.efa_exporters else target.statistics_seconds
+        )
+    return max(waits)
+
+
+def _unclear(case: Case) -> bool:
+    unstored = case.target.transfer == "lmcache-pd" and case.stored_tokens == 0
+    return unstored or case.reported_tokens == 0 or bool(case.not_loading)

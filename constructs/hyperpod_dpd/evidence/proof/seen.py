@@ -1,0 +1,385 @@
+"""What can be seen of a failure: a text with its numbers, or None where it does not apply.
+
+The order in which failures are looked for is that of the table in `failures.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from hyperpod_dpd.evidence.proof.case import Case
+from hyperpod_dpd.evidence.proof.connection import Tried
+
+_UNAVAILABLE: Final = 503
+_BAD_REQUEST: Final = range(400, 500)
+_SLOW_GB_PER_SECOND: Final = 1.0
+"""Below this AWS takes it that EFA is not used (SageMaker developer guide, troubleshooting of DPD, 2026-11-30)."""
+
+# Answers ---------------------------------------------------------------------------------------------------------------
+
+
+def no_decoder(case: Case) -> str | None:
+    """Say that nobody can decode."""
+    refused = [sent for sent in case.unanswered if sent.status == _UNAVAILABLE]
+    down = [url for url in case.target.decoders if url in case.now.unreadable]
+    if refused or (case.unanswered and down and len(down) == len(case.target.decoders)):
+        reasons = "; ".join(f"`{url}`: {case.now.unreadable[url]}" for url in down)
+        answer = f"the endpoint answers: {(refused or case.unanswered)[0].problem}"
+        return f"{answer}; {len(down)} of {len(case.target.decoders)} decoders cannot be read" + (
+            f" ({reasons})" if reasons else ""
+        )
+    return None
+
+
+def refused(case: Case) -> str | None:
+    """Say that a prompt is refused for what is in it."""
+    refused = [sent for sent in case.unanswered if sent.status in _BAD_REQUEST]
+    return f"the endpoint refuses a prompt: {refused[0].problem}" if refused else None
+
+
+def prefill_queue(case: Case) -> str | None:
+    """Say that a prefill comes too late, behind others."""
+    what = late(case)
+    if what and case.waiting > 0 and case.prefills_go_on:
+        return f"{what}; {case.waiting} prompts wait at {len(case.target.prefillers)} prefillers"
+    return None
+
+
+def late(case: Case) -> str | None:
+    """Say what came too late: a long answer, or a prefill that the router gave up."""
+    unanswered = [sent for sent in case.long if sent.status is None and not sent.answered]
+    if unanswered:
+        return f"a long prompt has {unanswered[0].problem}"
+    timeouts = case.fallback.get("prefill_timeout", 0)
+    return f"the router gave up {timeouts} prefills" if timeouts else None
+
+
+def no_answer(case: Case) -> str | None:
+    """Say that an answer never came."""
+    missing = [sent for sent in case.unanswered if sent.status is None]
+    if not missing:
+        return None
+    which = "the short prompt" if missing[0] is case.short else "a long prompt"
+    return f"{which} got no answer: {missing[0].problem}"
+
+
+def bad_answer(case: Case) -> str | None:
+    """Say that an answer is none."""
+    return f"an answer is not one: {case.unanswered[0].problem}" if case.unanswered else None
+
+
+# Short prompt ----------------------------------------------------------------------------------------------------------
+
+
+def short_disaggregated(case: Case) -> str | None:
+    """Say that a short prompt was handed over."""
+    short = case.short
+    if short is None or not short.answered:
+        return None
+    moved = case.reasons(case.quiet, "disaggregated", "fallback")
+    local = case.reasons(case.quiet, "direct")
+    prefilled = case.counted(case.target.prefillers, "vllm:prompt_tokens_total", case.quiet)
+    router_says = short.decision in ("disaggregated", "fallback") or bool(
+        moved and not local and not short.decision
+    )
+    workers_say = case.quiet.router is None and prefilled >= (short.prompt_tokens or 0) > 0
+    if router_says or workers_say:
+        return (
+            f"a prompt of {short.prompt_tokens} tokens was handed over, although the threshold is "
+            f"{threshold_text(case)}; prefillers computed {prefilled:.0f} tokens for it"
+        )
+    return None
+
+
+def threshold_text(case: Case) -> str:
+    """Return the threshold for people."""
+    threshold = case.target.threshold_tokens
+    return "`never`" if threshold is None else f"{threshold} tokens"
+
+
+# Long prompts ----------------------------------------------------------------------------------------------------------
+
+
+def kept_local(case: Case) -> str | None:
+    """Say that long prompts were not long enough for the router."""
+    below = case.direct.get("below_threshold", 0) + case.direct.get("threshold_never", 0)
+    if below and case.long:
+        return f"{below} of {long_ones(case)} stayed below the router's threshold; it was deployed with {threshold_text(case)}"
+    if case.busy.router is None and case.long and case.prefilled_tokens < case.long_tokens / 2:
+        return (
+            f"{long_ones(case)} were sent, the threshold is {threshold_text(case)}, and prefillers computed only "
+            f"{case.prefilled_tokens:.0f} tokens"
+        )
+    return None
+
+
+def exceeds_buffer(case: Case) -> str | None:
+    """Say that a long prompt does not fit into the PD buffer."""
+    too_long, no_room = case.direct.get("exceeds_buffer", 0), case.direct.get("no_buffer_room", 0)
+    if not too_long and not no_room:
+        return None
+    chunks = -(-max((sent.prompt_tokens or 0) for sent in case.long) // case.target.chunk_tokens)
+    room = case.router_buffer_chunks
+    return (
+        f"{too_long + no_room} of {long_ones(case)} found no room: one takes {chunks} chunks of "
+        f"{case.target.chunk_tokens} tokens, a decoder's buffer has {'unknown' if room is None else room}"
+    )
+
+
+def buffer_unlike(case: Case) -> str | None:
+    """Say that the router's idea of the buffer is not what was deployed."""
+    told, deployed = case.router_buffer_chunks, case.target.buffer_chunks
+    if case.fallback.get("notification_timeout") and None not in (told, deployed) and told != deployed:
+        return f"the router takes a decoder's buffer for {told} chunks; deployed are {deployed}"
+    return None
+
+
+def buffer_leaked(case: Case) -> str | None:
+    """Say that the router holds a buffer for lost."""
+    lost = case.direct.get("buffer_leaked", 0)
+    return (
+        f"{lost} of {long_ones(case)} were not handed over: the router holds the buffer for lost"
+        if lost
+        else None
+    )
+
+
+def pair_broken(case: Case) -> str | None:
+    """Say that the router keeps a prefiller and a decoder apart."""
+    broken = case.direct.get("pair_broken", 0)
+    return (
+        f"{broken} of {long_ones(case)} were not handed over: earlier hand-offs of the pair failed"
+        if broken
+        else None
+    )
+
+
+def no_prefiller(case: Case) -> str | None:
+    """Say that nobody can prefill."""
+    direct = case.direct.get("no_prefiller", 0)
+    unreachable = case.fallback.get("prefill_unreachable", 0)
+    down = [url for url in case.target.prefillers if url in case.now.unreadable]
+    if direct or unreachable:
+        named = "; ".join(f"`{url}`: {case.now.unreadable[url]}" for url in down) or "all can be read"
+        return f"{direct + unreachable} of {long_ones(case)} found no prefiller ({named})"
+    return None
+
+
+def models_differ(case: Case) -> str | None:
+    """Say that the roles do not serve the same name."""
+    wrong = case.direct.get("model_not_on_both_roles", 0)
+    return f"`{case.target.model}` is not served by both roles, or with another name" if wrong else None
+
+
+def not_eligible(case: Case) -> str | None:
+    """Say that the router decoded directly, for any other reason."""
+    if case.direct and case.long and not case.fallback and not case.disaggregated:
+        return f"{long_ones(case)} were decoded directly: {counts(case.direct)}"
+    return None
+
+
+def prefiller_hung(case: Case) -> str | None:
+    """Say that a prefill comes too late, and not behind others."""
+    timeouts = case.fallback.get("prefill_timeout", 0)
+    return f"the router gave up {timeouts} prefills, and none waits at the prefillers" if timeouts else None
+
+
+def wrong_prefiller(case: Case) -> str | None:
+    """The prefiller computed the prompt and LMCache stored nothing of it: it is no sender."""
+    if not case.long or case.target.transfer != "lmcache-pd" or not case.prefillers:
+        return None
+    silent = case.without_lmcache(case.target.prefillers)
+    failed = any(case.fallback.get(reason) for reason in ("notification_timeout", "prefill_malformed"))
+    handed = failed or (case.busy.router is None and case.prefilled_tokens >= case.long_tokens / 2)
+    if handed and case.prefilled_tokens > 0 and case.stored_tokens == 0:
+        what = f"; {len(silent)} of them show no LMCache at all" if silent else ""
+        return (
+            f"prefillers computed {case.prefilled_tokens:.0f} tokens and handed none of them to LMCache{what}"
+        )
+    return None
+
+
+def wrong_decoder(case: Case) -> str | None:
+    """The decoder shows no LMCache, or got a hand-off and asked LMCache for nothing: it is no receiver."""
+    if not case.long or case.target.transfer != "lmcache-pd" or not case.decoders:
+        return None
+    silent = case.without_lmcache(case.target.decoders)
+    failed = any(case.fallback.get(reason) for reason in ("notification_timeout", "prefill_timeout"))
+    if failed and silent and not case.without_lmcache(case.target.prefillers):
+        return f"{len(silent)} of {len(case.decoders)} decoders show no LMCache at all, and prefillers wait for them"
+    if moved(case) and case.asked_tokens == 0 and case.reported_tokens == 0:
+        what = f"; {len(silent)} of them show no LMCache at all" if silent else ""
+        return f"decoders took over {long_ones(case)} and asked LMCache for none of their tokens{what}"
+    return None
+
+
+def prefill_failed(case: Case) -> str | None:
+    """Say that prefills fail."""
+    reasons = {reason: number for reason, number in case.fallback.items() if reason.startswith("prefill_")}
+    return f"prefills failed: {counts(reasons)}" if reasons else None
+
+
+def notification_lost(case: Case) -> str | None:
+    """Say that hand-offs arrive, and nobody is told."""
+    timeouts = case.fallback.get("notification_timeout", 0)
+    if timeouts and case.drained_with_hit:
+        return (
+            f"{timeouts} of {long_ones(case)} got no notification in time, and {case.drained_with_hit} of them had arrived "
+            "when they were cleared away"
+        )
+    return None
+
+
+def transfer_failed(case: Case) -> str | None:
+    """Say that hand-offs do not arrive."""
+    timeouts = case.fallback.get("notification_timeout", 0)
+    if not timeouts:
+        return None
+    found = (
+        f"nothing was there when {case.drained} were cleared away"
+        if case.drained
+        else "none was cleared away yet"
+    )
+    return f"{timeouts} of {long_ones(case)} got no notification in time, and {found}"
+
+
+def decoder_died(case: Case) -> str | None:
+    """Say that a decoder failed within a hand-off."""
+    reasons: dict[str, int] = {
+        reason: case.fallback[reason]
+        for reason in ("decoder_gone", "decode_failed", "landing_failed", "remote_blocks_missing")
+        if reason in case.fallback
+    }
+    return f"decoders failed within a hand-off: {counts(reasons)}" if reasons else None
+
+
+def keys_differ(case: Case) -> str | None:
+    """Say that the KV cache arrived and was not found."""
+    if not moved(case):
+        return None
+    missed = case.hits.get("miss", 0)
+    by_workers = case.busy.router is None and case.decoders and case.reported_tokens == 0
+    if missed or by_workers:
+        what = f"{missed} of {long_ones(case)}" if missed else long_ones(case)
+        asked = (
+            f"; they looked for {case.asked_tokens:.0f} tokens in LMCache and found none"
+            if case.asked_tokens
+            else ""
+        )
+        return f"decoders did not find the KV cache of {what} and computed it again{asked}"
+    return None
+
+
+def partial(case: Case) -> str | None:
+    """Say that only a part of the KV cache was found."""
+    part = case.hits.get("partial", 0)
+    if part:
+        return f"decoders found only a part of {part} of {long_ones(case)}: {case.reported_tokens:.0f} of {case.long_tokens} tokens"
+    short_of = case.busy.router is None and 0 < case.reported_tokens < 0.8 * case.long_tokens
+    if short_of:
+        return f"decoders found only {case.reported_tokens:.0f} of {case.long_tokens} tokens"
+    return None
+
+
+def not_loaded(case: Case) -> str | None:
+    """Say that the KV cache was reported and not loaded."""
+    if case.not_loading:
+        named = ", ".join(f"`{url}`" for url in case.not_loading)
+        return f"{named} reports {case.reported_tokens:.0f} tokens as handed over, and LMCache loaded none of them"
+    return None
+
+
+def unreported(case: Case) -> str | None:
+    """Nothing tells whether the KV cache was used."""
+    if case.hits.get("unreported") and not case.reported_tokens and not case.loaded_tokens:
+        return f"decoders do not say what they found of {long_ones(case)}, and none of their counters moved"
+    return None
+
+
+def nothing_moved(case: Case) -> str | None:
+    """Whatever the reason: without a hand-off there is no proof."""
+    if not case.long or case.target.threshold_tokens is None or moved(case):
+        return None
+    seen = (
+        f"the router counted {counts(case.fallback) or 'no decision'}"
+        if case.busy.router
+        else "no counter moved"
+    )
+    return f"none of {long_ones(case)} was handed over: {seen}"
+
+
+def moved(case: Case) -> bool:
+    """Whether a prompt was handed over, by whoever can say."""
+    if case.busy.router is not None:
+        return case.disaggregated > 0
+    return bool(case.long) and case.prefilled_tokens > 0
+
+
+def too_few_notifications(case: Case) -> str | None:
+    """Say that not every rank sent its notification."""
+    if case.target.transfer != "lmcache-pd" or case.busy.router is None or not case.disaggregated:
+        return None
+    wanted = case.disaggregated * case.target.tensor_parallel
+    if case.notifications < wanted:
+        return (
+            f"{case.disaggregated} hand-offs with {case.target.tensor_parallel} ranks had {case.notifications} "
+            f"notifications, and need {wanted}"
+        )
+    return None
+
+
+# Fabric ----------------------------------------------------------------------------------------------------------------
+
+
+def silent_tcp(case: Case) -> str | None:
+    """Say that the KV cache did not cross the EFA."""
+    if not case.target.expects_efa or not case.reported_tokens:
+        return None
+    crossed = case.busy.efa_bytes
+    if crossed is not None and crossed < case.least_efa_bytes:
+        return (
+            f"the KV cache of {case.long_tokens} tokens arrived, and {crossed / 1e6:,.1f} MB crossed the EFA; at least "
+            f"{case.least_efa_bytes / 1e6:,.1f} MB must"
+        )
+    return None
+
+
+def slow_transfer(case: Case) -> str | None:
+    """Say that the KV cache came slowly, where nobody counts EFA traffic."""
+    if not case.target.expects_efa or case.busy.efa_bytes is not None or not case.retrieved:
+        return None
+    speeds = [each.gb_per_second for each in case.retrieved if each.gb_per_second is not None and each.tokens]
+    if speeds and max(speeds) < _SLOW_GB_PER_SECOND:
+        return f"the fastest of {len(speeds)} retrievals ran at {max(speeds):.2f} GB/s; limit {_SLOW_GB_PER_SECOND:g} GB/s"
+    return None
+
+
+# Policies --------------------------------------------------------------------------------------------------------------
+
+
+def reachable(case: Case) -> str | None:
+    """Say that a forbidden connection is possible."""
+    if case.tried in (Tried.OPENED, Tried.REFUSED):
+        return (
+            f"a connection to `{case.target.forbidden}` was {case.tried.value}, although no policy allows it"
+        )
+    return None
+
+
+def unreadable(case: Case) -> str | None:
+    """Say which workers cannot be read."""
+    workers = [*case.target.prefillers, *case.target.decoders]
+    hidden = [url for url in workers if url in case.now.unreadable]
+    if hidden and not case.unanswered:
+        return "; ".join(f"`{url}` cannot be read: {case.now.unreadable[url]}" for url in hidden)
+    return None
+
+
+def long_ones(case: Case) -> str:
+    """Return how many long prompts there were, and how long."""
+    longest = max((sent.prompt_tokens or 0 for sent in case.long), default=0)
+    return f"{len(case.long)} prompts of up to {longest} tokens"
+
+
+def counts(reasons: Mapping[str, int]) -> str:
+    """Return reasons with their counts."""
+    return ", ".join(f"`{reason}` {number}" for reason, number in sorted(reasons.items()))

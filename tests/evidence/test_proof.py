@@ -1,0 +1,53 @@
+"""The proof against a real router process and simulated workers: the right verdict, and the right cause."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from dpd_simulator import ConstantStepTimes, EngineConfig
+from tests.evidence.rig import Setting, load, running
+from tests.evidence.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_a_broken_deployment_is_not_proved_and_its_cause_is_named(name: str) -> None:
+    scenario = SCENARIOS[name]
+    async with running(scenario.setting) as rig:
+        if scenario.inject is not None:
+            await scenario.inject(rig)
+        others = await load(rig, 8) if name == "prefill queue grows" else []
+        result = await rig.prove(**scenario.target)
+        for task in others:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*others, return_exceptions=True)
+    assert not result.proved
+    assert [finding.id for finding in result.findings] == [scenario.finding], "\n".join(result.lines())
+    assert scenario.says in result.findings[0].says
+    assert result.seconds < rig.target.timeout_seconds + 2
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(),
+        Setting(
+            prefill=2,
+            decode=2,
+            engine=EngineConfig(tensor_parallel_size=2),
+            # so that the prompts are there at the same time, and the router spreads them
+            step_times=ConstantStepTimes(prefill_seconds_per_token=0.0002),
+        ),
+        Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True)),
+    ],
+    ids=["1P1D", "2P2D with two ranks", "land"],
+)
+async def test_a_healthy_deployment_is_proved(setting: Setting) -> None:
+    async with running(setting) as rig:
+        result = await rig.prove()
+    assert result.proved, "\n".join(result.lines())
+    assert result.findings == ()
+    # prompts that come together may all go to the same decoder
+    assert [note for note in result.notes if not note.startswith("no long prompt came to")] == []
+    assert not result.notes or setting.decode > 1

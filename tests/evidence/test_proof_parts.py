@@ -1,0 +1,315 @@
+"""Parts of the proof that need no cluster: limits of time, parsing, sizes, and failures that no scenario can bring about."""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpd_router.generation import DECISION_HEADER as ROUTERS_HEADER
+from hyperpod_dpd.evidence.proof import Target, prompts, prove
+from hyperpod_dpd.evidence.proof.case import Case
+from hyperpod_dpd.evidence.proof.connection import Tried, attempt
+from hyperpod_dpd.evidence.proof.failures import FAILURES, diagnose
+from hyperpod_dpd.evidence.proof.logs import Retrieved, retrievals
+from hyperpod_dpd.evidence.proof.observe import Reading
+from hyperpod_dpd.evidence.proof.report import notes
+from hyperpod_dpd.evidence.proof.samples import Samples
+from hyperpod_dpd.evidence.proof.send import DECISION_HEADER, Sent
+from hyperpod_dpd.evidence.proof.web import Deadline, NoAnswerError, ask
+from hyperpod_dpd.rules.registry import rules
+from tests.evidence.scenarios import SCENARIOS
+from tests.support.deployments import ROOT
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@contextmanager
+def server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Serve every connection with `answer` until the block ends."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=16)
+    connections: list[socket.socket] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            connections.append(connection)
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        # unlike a close, it wakes the thread
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+        for connection in connections:
+            connection.close()
+
+
+def silent(connection: socket.socket) -> None:
+    connection.recv(65536)
+
+
+def trickles(connection: socket.socket) -> None:
+    connection.recv(65536)
+    try:
+        connection.sendall(HEAD)
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.05)
+    except OSError:
+        return
+
+
+def talks_otherwise(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+    connection.close()
+
+
+@pytest.mark.parametrize("answer", [silent, trickles])
+def test_a_server_that_does_not_finish_costs_no_more_than_the_limit(answer: Any) -> None:
+    with server(answer) as url:
+        began = time.monotonic()
+        with pytest.raises(NoAnswerError, match=r"no answer within 1 seconds"):
+            ask(url, seconds=0.6)
+        assert time.monotonic() - began < 3
+
+
+def test_something_that_is_no_web_server_is_no_answer() -> None:
+    with server(talks_otherwise) as url, pytest.raises(NoAnswerError):
+        ask(url, seconds=5)
+
+
+@pytest.mark.parametrize("answer", [silent, trickles, talks_otherwise])
+def test_a_proof_of_anything_ends_in_time_with_a_verdict(answer: Any) -> None:
+    with server(answer) as url:
+        target = Target(
+            url=url, model="m", prefillers=(url,), decoders=(url,), threshold_tokens=512, timeout_seconds=2
+        )
+        began = time.monotonic()
+        result = prove(target)
+        assert time.monotonic() - began < 6
+    assert not result.proved
+    assert result.findings
+
+
+def test_addresses_that_are_none_are_no_answer() -> None:
+    for url in ("", "router:8081", "file:///etc/passwd", "http://", "http://no-such-host.invalid"):
+        with pytest.raises(NoAnswerError):
+            ask(url, seconds=5)
+
+
+def test_no_time_is_no_answer() -> None:
+    with pytest.raises(NoAnswerError, match="no time was left"):
+        ask("http://127.0.0.1:1", seconds=Deadline(0).left)
+
+
+def test_a_connection_is_opened_refused_or_blocked() -> None:
+    listening = socket.create_server(("127.0.0.1", 0), backlog=0)
+    port = listening.getsockname()[1]
+    assert attempt(f"127.0.0.1:{port}", Deadline(5)) is Tried.OPENED
+    # whoever is not accepted fills the backlog, and further packets are dropped as a policy drops them
+    waiting = [socket.socket() for _ in range(8)]
+    for each in waiting:
+        each.setblocking(False)
+        each.connect_ex(("127.0.0.1", port))
+    assert attempt(f"127.0.0.1:{port}", Deadline(0.5)) is Tried.BLOCKED
+    for each in (*waiting, listening):
+        each.close()
+    assert attempt(f"127.0.0.1:{port}", Deadline(5)) is Tried.REFUSED
+    assert attempt("no-such-host.invalid:7300", Deadline(5)) is Tried.NAME_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "[req_id=cmpl-1] Retrieved 4096 out of 4096 required tokens (from 4096 total tokens). size: 1 gb, throughput: 88.0000 GB/s;",
+            Retrieved(tokens=4096, wanted=4096, gb_per_second=88.0),
+        ),
+        ("Retrieved 0 out of 4096 required tokens", Retrieved(tokens=0, wanted=4096, gb_per_second=None)),
+        (
+            "Retrieved 256 out of total 300 out of total 300 tokens",
+            Retrieved(tokens=256, wanted=300, gb_per_second=None),
+        ),
+    ],
+)
+def test_retrievals_are_read_out_of_lmcaches_log(line: str, expected: Retrieved) -> None:
+    assert retrievals(f"INFO 12:00\n{line}\nsomething else") == (expected,)
+
+
+def test_counters_that_began_anew_count_from_zero() -> None:
+    before = Samples.read('a_total{x="1"} 10\nb_total 5\n')
+    after = Samples.read('a_total{x="1"} 3\nb_total 7\nc_total 1\n')
+    grown = after.since(before)
+    assert (grown.total("a_total"), grown.total("b_total"), grown.total("c_total")) == (3, 2, 1)
+
+
+def test_what_is_not_metrics_is_refused() -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        Samples.read("<html>not found</html>")
+
+
+def test_a_long_prompt_reaches_the_threshold_by_words_and_by_characters() -> None:
+    words = prompts.long_words(4096, chunk_tokens=256, longest_tokens=16_384, tokens_per_word=1.5)
+    assert words == 4096 + 512
+    assert len(prompts.text(words)) / 4 >= 4096
+
+
+def test_a_long_prompt_stays_within_the_context() -> None:
+    words = prompts.long_words(8000, chunk_tokens=256, longest_tokens=8192, tokens_per_word=2.0)
+    assert words * 2.0 <= 8192 - prompts.CONTEXT_MARGIN_TOKENS
+
+
+def test_two_prompts_have_nothing_in_common_that_a_cache_could_have() -> None:
+    assert prompts.text(64)[:64] != prompts.text(64)[:64]
+
+
+def test_the_header_is_the_routers() -> None:
+    assert DECISION_HEADER == ROUTERS_HEADER
+
+
+# Failures by hand ------------------------------------------------------------------------------------------------------
+
+PREFILLER, DECODER = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
+TARGET = Target(
+    url="http://router:8081",
+    model="m",
+    prefillers=(PREFILLER,),
+    decoders=(DECODER,),
+    threshold_tokens=4096,
+    tensor_parallel=8,
+)
+WELL_PREFILL = "vllm:prompt_tokens_total 4608\nlmcache:num_stored_tokens_total 36864\n"
+WELL_DECODE = (
+    "vllm:prompt_tokens_total 4608\nvllm:external_prefix_cache_hits_total 4608\nlmcache:num_hit_tokens_total 36864\n"
+    "lmcache:num_lookup_tokens_total 4609\n"
+)
+WELL_ROUTER = (
+    'dpd_router_decisions_total{decision="disaggregated",reason="threshold"} 1\n'
+    'dpd_router_handoff_hits_total{result="full"} 1\n'
+    'dpd_router_notifications_total{kind="expected"} 8\n'
+)
+
+
+def reading(
+    router: str | None = WELL_ROUTER,
+    prefill: str = WELL_PREFILL,
+    decode: str = WELL_DECODE,
+    efa_bytes: float | None = None,
+) -> Reading:
+    return Reading(
+        router=None if router is None else Samples.read(router),
+        workers={PREFILLER: Samples.read(prefill), DECODER: Samples.read(decode)},
+        efa_bytes=efa_bytes,
+    )
+
+
+def case(busy: Reading | None = None, **changes: Any) -> Case:
+    counted = busy or reading()
+    given = Case(
+        target=TARGET,
+        short=Sent(words=24, seconds=0.1, status=200, prompt_tokens=30),
+        long=(Sent(words=4608, seconds=1, status=200, prompt_tokens=4608),),
+        quiet=reading(
+            router='dpd_router_decisions_total{decision="direct",reason="below_threshold"} 1\n',
+            prefill="",
+            decode="",
+        ),
+        busy=counted,
+        now=counted,
+    )
+    return replace(given, **changes)
+
+
+def fallback(reason: str) -> Reading:
+    return reading(f'dpd_router_decisions_total{{decision="fallback",reason="{reason}"}} 1\n')
+
+
+def direct(reason: str) -> Reading:
+    return reading(
+        f'dpd_router_decisions_total{{decision="direct",reason="{reason}"}} 1\n', prefill="", decode=""
+    )
+
+
+def found(given: Case) -> list[str]:
+    return [finding.id for finding in diagnose(given)]
+
+
+def refused(status: int) -> tuple[Sent, ...]:
+    return (Sent(words=1, seconds=0.1, status=status, problem=f"status {status}: no"),)
+
+
+BY_HAND: dict[str, Case] = {
+    "prompt-refused": case(long=refused(404)),
+    "no-answer": case(long=(Sent(words=1, seconds=9, problem="no answer within 9 seconds"),)),
+    "bad-answer": case(long=refused(500)),
+    "buffer-lost": case(direct("buffer_leaked")),
+    "pair-broken": case(direct("pair_broken")),
+    "models-differ": case(direct("model_not_on_both_roles")),
+    "not-handed-over": case(direct("tokenize_failed")),
+    "prefill-failed": case(fallback("prefill_rejected")),
+    "decoder-died": case(fallback("decoder_gone")),
+    "too-few-notifications": case(reading(WELL_ROUTER.replace("} 8", "} 1"))),
+    "partial-hit": case(reading(WELL_ROUTER.replace("full", "partial"))),
+    "use-unknown": case(
+        reading(WELL_ROUTER.replace("full", "unreported"), decode="lmcache:num_lookup_tokens_total 4609\n")
+    ),
+    "nothing-moved": case(reading("", prefill="", decode="")),
+    "worker-unreadable": case(
+        replace(reading(), unreadable={DECODER: "no answer within 10 seconds"}),
+    ),
+    "slow-transfer": case(retrieved=(Retrieved(tokens=4608, wanted=4608, gb_per_second=0.32),)),
+    "policies-not-enforced": case(target=replace(TARGET, forbidden="10.0.0.2:7300"), tried=Tried.REFUSED),
+}
+
+
+def test_a_well_counted_hand_off_is_no_failure() -> None:
+    assert found(case()) == []
+    assert found(case(reading(efa_bytes=1e9), target=replace(TARGET, kv_bytes_per_token=327_680))) == []
+    assert found(case(reading(router=None), quiet=reading(None, "", ""))) == []
+    assert found(case(tried=Tried.BLOCKED)) == []
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_failure_is_told_alone(name: str) -> None:
+    assert found(BY_HAND[name]) == [name]
+
+
+def test_every_failure_is_brought_about() -> None:
+    told = {scenario.finding for scenario in SCENARIOS.values()} | set(BY_HAND)
+    assert {failure.id for failure in FAILURES} == told
+
+
+def test_every_rule_and_runbook_that_a_failure_names_exists() -> None:
+    known = set(rules())
+    for failure in FAILURES:
+        assert set(failure.rules) <= known, failure.id
+        if failure.runbook:
+            assert (ROOT / f"docs/runbooks/{failure.runbook}.md").is_file(), failure.id
+
+
+def test_a_finding_is_one_line_with_rule_cause_and_help() -> None:
+    (finding,) = diagnose(BY_HAND["partial-hit"])
+    assert re.match(r"DPD-SRV-116 .*partial-hit .* likely cause: .* help: ", str(finding))
+    assert "\n" not in str(finding)
+
+
+def test_requests_of_others_do_not_accuse_a_prompt_that_was_handed_over() -> None:
+    others = 'dpd_router_decisions_total{decision="direct",reason="below_threshold"} 40\n'
+    ours = (Sent(words=4608, seconds=1, status=200, prompt_tokens=4608, decision="disaggregated"),)
+    busy = case(reading(WELL_ROUTER + others), long=ours)
+    assert found(busy) == []
+    assert list(notes(busy)) == ["40 other requests ran meanwhile, and the counters are of all"]
