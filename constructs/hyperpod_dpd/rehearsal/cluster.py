@@ -1,0 +1,328 @@
+"""The cluster: pods of a plan as processes, their Services, and what happens to them."""
+
+import asyncio
+import random
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+import aiohttp
+
+from hyperpod_dpd.catalog.models import ModelGeometry
+from hyperpod_dpd.lint.model import KubernetesObject
+from hyperpod_dpd.lint.policies import selects
+from hyperpod_dpd.rehearsal.addresses import Addresses
+from hyperpod_dpd.rehearsal.api_server import ApiServer, endpoint_slice
+from hyperpod_dpd.rehearsal.container import base_environment
+from hyperpod_dpd.rehearsal.engines import Engines
+from hyperpod_dpd.rehearsal.plan import RehearsalPlan
+from hyperpod_dpd.rehearsal.pod import LocalPod
+from hyperpod_dpd.rehearsal.pods import PodPlan
+from hyperpod_dpd.rehearsal.process import MARK, left_behind, tail
+from hyperpod_dpd.rehearsal.relay import ServiceRelay
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble
+from hyperpod_dpd.rehearsal.wiring import ServicePlan
+
+_END_SECONDS: Final = 15.0
+"""What a process gets after SIGTERM when the rehearsal ends; traffic is over by then."""
+
+_ROUTER_END_SECONDS: Final = 60.0
+"""The router may have hand-offs to drain; `--drain-grace-seconds` is 30 by default."""
+
+REPLACED: Final = (
+    "addresses: every pod and Service has one of its own in 127.0.0.0/8; 127.0.0.1 inside a pod is the pod's",
+    "paths: volumes are folders of this machine, and paths below a mount lead there",
+    "router: `--host`, `--notification-host` and `--api-server`, as variables",
+    "probes run ten times as often, and a crashed container waits a tenth of the back-off",
+    "images are not pulled, init containers are not run, resources are compared and not enforced",
+    "NetworkPolicies are evaluated from the text and not enforced",
+)
+"""What differs from a cluster, for the report."""
+
+
+class LocalCluster:
+    """The pods of one plan for the length of an `async with` block."""
+
+    def __init__(
+        self, plan: RehearsalPlan, *, folder: Path, geometry: ModelGeometry, compression: float = 1.0
+    ) -> None:
+        """Describe it.
+
+        Args:
+            plan: a plan without troubles.
+            folder: where volumes, logs and programs go; it is made and stays.
+            geometry: the model, for engines whose manifests name none of the catalog.
+            compression: simulated seconds that pass for the engines in a real one.
+
+        Raises:
+            RefusedError: the plan has troubles, or what containers run is not installed.
+        """
+        if plan.troubles:
+            raise RefusedError(plan.troubles)
+        self.plan = plan
+        self.folder = folder
+        self.compression = compression
+        self.identity = uuid.uuid4().hex
+        self.addresses = Addresses()
+        self.pods: list[LocalPod] = []
+        self.events: list[str] = []
+        """What happened to pods, in order, with no time in it."""
+
+        folder.mkdir(parents=True)
+        self._engines = Engines(folder, geometry=geometry, compression=compression)
+        self._service_addresses = {
+            (service.namespace, service.name): self.addresses.service() for service in plan.services
+        }
+        self._api_server = ApiServer(self._slices)
+        self._stack = AsyncExitStack()
+        self._changed = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._http: aiohttp.ClientSession | None = None
+        self._api_url = ""
+        self._random = random.Random(0)  # noqa: S311 -- which pod a connection goes to
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start every pod; `ready` waits for them."""
+        try:
+            self._http = await self._stack.enter_async_context(
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
+            )
+            self._api_url = await self._api_server.start(self.addresses.api_server)
+            self._stack.push_async_callback(self._api_server.stop)
+            await self._start_relays()
+            await self._stack.enter_async_context(self._publishing())
+            for placement in self.plan.placements:
+                for node in placement.nodes:
+                    self._start_pod(placement.plan, node)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End every pod and everything around them."""
+        await self.close()
+
+    async def close(self) -> list[tuple[LocalPod, list[int | None]]]:
+        """End everything: the router first, as long as engines can still take its drains. Return exit statuses."""
+        ended: list[tuple[LocalPod, list[int | None]]] = []
+        try:
+            alive = [pod for pod in self.pods if not pod.gone]
+            routers = [pod for pod in alive if pod.plan.router is not None]
+            for group, seconds in (
+                (routers, _ROUTER_END_SECONDS),
+                ([pod for pod in alive if pod not in routers], _END_SECONDS),
+            ):
+                codes = await asyncio.gather(*(pod.end(seconds) for pod in group))
+                ended += zip(group, codes, strict=True)
+        finally:
+            for pod in self.pods:
+                for container in pod.containers:
+                    container.kill(for_good=True)
+            await self._stack.aclose()
+        return ended
+
+    def left_behind(self) -> list[str]:
+        """Return processes that are still there; none after `close`."""
+        return left_behind(self.identity)
+
+    def remove(self) -> None:
+        """Remove volumes, logs and programs."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def marked(self) -> dict[str, str]:
+        """Variables that every process gets."""
+        return {**base_environment(self._engines.programs), MARK: self.identity}
+
+    # -- pods -------------------------------------------------------------------------------------------------------
+
+    def _start_pod(self, plan: PodPlan, node: str) -> LocalPod:
+        assert self._http is not None
+        address = self.addresses.pod()
+        pod = LocalPod(
+            plan,
+            node=node,
+            address=address,
+            folder=self.folder / "pods",
+            extra={**self.marked, **self._local_variables(plan, address)},
+            http=self._http,
+            changed=self._changed.set,
+        )
+        self.pods.append(pod)
+        self.events.append(f"{pod.name} started on {node}")
+        pod.start()
+        self._changed.set()
+        return pod
+
+    def _local_variables(self, plan: PodPlan, address: str) -> dict[str, str]:
+        if plan.worker is not None:
+            return self._engines.variables(plan.worker, address=address, names=self.names(plan.namespace))
+        if plan.router is not None:
+            return {
+                "DPD_ROUTER_HOST": address,
+                "DPD_ROUTER_NOTIFICATION_HOST": address,
+                "DPD_ROUTER_API_SERVER": self._api_url,
+            }
+        return {}
+
+    def names(self, namespace: str) -> dict[str, str]:
+        """Return what a pod of `namespace` resolves: names of Services and their addresses."""
+        found: dict[str, str] = {}
+        for service in self.plan.services:
+            address = self._service_addresses[service.namespace, service.name]
+            if service.headless:
+                pods = self.pods_of(service)
+                if not pods:
+                    continue
+                address = pods[0].address
+            found |= dict.fromkeys(service.names, address)
+            if service.namespace == namespace:
+                found[service.name] = address
+        return found
+
+    def of(self, workload: str) -> list[LocalPod]:
+        """Return the living pods of the workload `workload`."""
+        return [pod for pod in self.pods if pod.plan.name == workload and not pod.gone]
+
+    @property
+    def alive(self) -> list[LocalPod]:
+        """Pods that are there."""
+        return [pod for pod in self.pods if not pod.gone]
+
+    async def ready(self, timeout_seconds: float) -> None:
+        """Wait until every pod is ready.
+
+        Raises:
+            RefusedError: with what every pod that is not ready said last.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not all(pod.ready for pod in self.alive):
+                    await self._next_change()
+        except TimeoutError:
+            raise RefusedError(
+                tuple(self._not_ready(pod, timeout_seconds) for pod in self.alive if not pod.ready)
+            ) from None
+
+    def _not_ready(self, pod: LocalPod, seconds: float) -> Trouble:
+        node = pod.plan.pod.node
+        logs = "\n".join(
+            f"  | {line}" for each in pod.containers for line in tail(each.log).splitlines() if not each.ready
+        )
+        return Trouble(
+            kind=Kind.RUNNING,
+            says=f"pod of {pod.plan.owner.title} is not ready after {seconds:g} s: {pod.trouble()}",
+            fix=f"read its log:\n{logs}" if logs else "look at its probes",
+            file=node.file,
+            line=node.line,
+        )
+
+    async def _next_change(self) -> None:
+        """Wait for the next change of a pod; others may have been told of it already."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    # -- services ---------------------------------------------------------------------------------------------------
+
+    def pods_of(self, service: ServicePlan) -> list[LocalPod]:
+        """Return the living pods behind `service`."""
+        return [pod for pod in self.alive if pod.plan in service.backends]
+
+    def _slices(self) -> Mapping[tuple[str, str], dict[str, Any]]:
+        return {
+            (service.namespace, service.name): endpoint_slice(service, self.pods_of(service))
+            for service in self.plan.services
+        }
+
+    async def _start_relays(self) -> None:
+        for service in self.plan.services:
+            if service.headless:
+                continue
+            host = self._service_addresses[service.namespace, service.name]
+            for port in service.ports:
+                relay = ServiceRelay(lambda service=service, port=port: self._chosen(service, port.target))  # type: ignore[misc]
+                await relay.start(host, port.port)
+                self._stack.push_async_callback(relay.stop)
+
+    def _chosen(self, service: ServicePlan, port: int) -> tuple[str, int] | None:
+        open_to = [
+            pod
+            for pod in self.pods_of(service)
+            if (pod.ready and not pod.terminating) or service.publishes_not_ready
+        ]
+        return (self._random.choice(open_to).address, port) if open_to else None
+
+    @asynccontextmanager
+    async def _publishing(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._publish(), name="publish endpoints")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _publish(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._api_server.publish()
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    # -- what happens to pods ---------------------------------------------------------------------------------------
+
+    async def lose(self, pod: LocalPod, *, replaced_after_seconds: float) -> LocalPod:
+        """Lose a pod with its node, and return the one that replaces it, with another address."""
+        self.events.append(f"{pod.name} lost with {pod.node}")
+        await pod.lose()
+        await asyncio.sleep(replaced_after_seconds)
+        return self._start_pod(pod.plan, pod.node)
+
+    async def evict(self, pod: LocalPod) -> LocalPod:
+        """Evict a pod as a node drain does: wait until its disruption budget allows it, then end and replace it.
+
+        The replacement starts when the old pod is gone: its node and its GPUs are those of the old one.
+        """
+        while not self._disruption_allowed(pod.plan):
+            await self._next_change()
+        self.events.append(f"{pod.name} evicted")
+        await pod.delete()
+        return self._start_pod(pod.plan, pod.node)
+
+    def _disruption_allowed(self, plan: PodPlan) -> bool:
+        return all(
+            self._allows(budget)
+            for budget in self.plan.manifests.of_kind("PodDisruptionBudget")
+            if _covers(budget, plan)
+        )
+
+    def _allows(self, budget: KubernetesObject) -> bool:
+        healthy = sum(pod.ready and not pod.terminating for pod in self.alive if _covers(budget, pod.plan))
+        expected = sum(
+            placement.plan.replicas for placement in self.plan.placements if _covers(budget, placement.plan)
+        )
+        available = budget.node.text_at("spec", "minAvailable")
+        if available is not None:
+            return healthy > _share(available, expected)
+        return healthy > expected - _share(budget.node.text_at("spec", "maxUnavailable") or "0", expected)
+
+
+def _covers(budget: KubernetesObject, plan: PodPlan) -> bool:
+    selector = budget.node.get("spec", "selector")
+    return budget.namespace == plan.namespace and selector is not None and selects(selector, plan.labels)
+
+
+def _share(text: str, whole: int) -> int:
+    """Return a number, or a share of `whole` in per cent, rounded up as Kubernetes does."""
+    if text.endswith("%"):
+        return -(-int(text[:-1]) * whole // 100)
+    return int(text)

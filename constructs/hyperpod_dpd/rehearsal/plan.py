@@ -1,0 +1,84 @@
+"""What a rehearsal would start, and everything that is wrong with it, before anything is started."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hyperpod_dpd.lint.check import lint_documents
+from hyperpod_dpd.lint.model import ManifestSet
+from hyperpod_dpd.lint.read import read
+from hyperpod_dpd.rehearsal.nodes import Placement, nodes_of, schedule
+from hyperpod_dpd.rehearsal.pods import read_pods
+from hyperpod_dpd.rehearsal.trouble import Kind, Trouble
+from hyperpod_dpd.rehearsal.wiring import ServicePlan, services, wiring
+from hyperpod_dpd.rules.finding import Finding
+from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.value import record
+
+
+@record
+class RehearsalPlan:
+    """One profile, read."""
+
+    folder: str
+    manifests: ManifestSet
+    placements: tuple[Placement, ...]
+    services: tuple[ServicePlan, ...]
+    troubles: tuple[Trouble, ...]
+    """Everything that is wrong. Nothing is started while there is one."""
+
+    notes: tuple[str, ...]
+    """What is left out or stands in for something."""
+
+
+def plan_rehearsal(folders: Sequence[Path], deployment: Deployment) -> RehearsalPlan:
+    """Read the manifests below `folders` as one set, and schedule them on the nodes of `deployment`.
+
+    Raises:
+        UnreadableManifestError: with every file that is not YAML text.
+    """
+    report = lint_documents(read(folders))
+    manifests = report.manifests
+    pods = read_pods(manifests)
+    placements, unplaced = schedule(pods.plans, nodes_of(deployment))
+    found, leading_nowhere = services(manifests, pods.plans)
+    return RehearsalPlan(
+        folder=", ".join(str(folder) for folder in folders),
+        manifests=manifests,
+        placements=tuple(placements),
+        services=tuple(found),
+        troubles=(
+            *map(_from_finding, report.errors),
+            *pods.troubles,
+            *unplaced,
+            *leading_nowhere,
+            *wiring(manifests, pods.plans, found),
+            *_without_pods(manifests, str(folders[0]), pods.plans),
+        ),
+        notes=pods.notes,
+    )
+
+
+def _from_finding(finding: Finding) -> Trouble:
+    says, _, fix = finding.message.partition(". help: ")
+    return Trouble(
+        kind=Kind.RULE, says=says, fix=fix, file=finding.file, line=finding.line, rule=finding.rule
+    )
+
+
+def _without_pods(manifests: ManifestSet, folder: str, plans: Sequence[object]) -> tuple[Trouble, ...]:
+    if plans:
+        return ()
+    operated = ", ".join(f"`{each.name}`" for each in manifests.operator_endpoints)
+    says = (
+        f"the pods of {operated} are made by the HyperPod inference operator, which does not run here"
+        if operated
+        else "there is no Deployment, StatefulSet or Pod to start"
+    )
+    return (
+        Trouble(
+            kind=Kind.ELSEWHERE,
+            says=says,
+            fix="rehearse the profile `self-managed` or `baseline` of the same deployment",
+            file=folder,
+        ),
+    )

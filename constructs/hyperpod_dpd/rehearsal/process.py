@@ -1,0 +1,117 @@
+"""Processes that leave nothing behind: a group of their own, which ends with the rehearsal whatever happens to it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+MARK: Final = "DPD_REHEARSAL"
+"""Variable that every process of a rehearsal carries, with the rehearsal's id."""
+
+SETTINGS: Final = "DPD_REHEARSAL_ENGINE"
+"""Variable that names the file with what a simulated engine cannot read from its command line."""
+
+_LAUNCH: Final = Path(__file__).with_name("launch.py")
+_TAIL_BYTES: Final = 4096
+
+
+class LocalProcess:
+    """One program in a process group of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self.log = log
+
+    @classmethod
+    async def start(
+        cls, command: Sequence[str], *, environment: Mapping[str, str], log: Path
+    ) -> "LocalProcess":
+        """Start `command`; what it writes goes to the file `log`.
+
+        Args:
+            command: program and arguments.
+            environment: all of its variables; `PATH` finds the program.
+            log: file that is appended to.
+        """
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-IS",
+                str(_LAUNCH),
+                str(os.getpid()),
+                *command,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return cls(process, log)
+
+    @property
+    def code(self) -> int | None:
+        """Exit status; None while it runs."""
+        return self._process.returncode
+
+    async def wait(self) -> int:
+        """Wait for its end and return the exit status; what it started and left behind ends with it."""
+        code = await self._process.wait()
+        self._signal(signal.SIGKILL)
+        return code
+
+    def terminate(self) -> None:
+        """Ask it to end, as Kubernetes does: SIGTERM to the container's first process."""
+        if self.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the whole group at once."""
+        self._signal(signal.SIGKILL)
+
+    async def stop(self, grace_seconds: float) -> int:
+        """Ask it to end, and end it after `grace_seconds`; return the exit status."""
+        self.terminate()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                return await self.wait()
+        except TimeoutError:
+            self.kill()
+            return await self.wait()
+
+    def tail(self, lines: int = 8) -> str:
+        """Return the last lines that it wrote."""
+        return tail(self.log, lines)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def tail(log: Path, lines: int = 8) -> str:
+    """Return the last lines of a file; nothing where there is none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def left_behind(identity: str) -> list[str]:
+    """Return the processes that carry the mark of the rehearsal `identity`, this one left out (Linux; else nothing)."""
+    wanted = f"{MARK}={identity}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        if int(folder.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.append(f"{folder.name}: {command.strip()}")
+    return found

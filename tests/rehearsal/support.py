@@ -1,0 +1,41 @@
+"""Rendered manifests with one thing changed, planned and run."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
+from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.load import load
+from tests.support.deployments import ROOT
+
+RENDERED = ROOT / "manifests/rendered/llama-3-3-70b-p5"
+
+
+@cache
+def deployment() -> Deployment:
+    """Return the default deployment: a prefiller and a decoder on a ml.p5.48xlarge each."""
+    return load(ROOT / "deployments/llama-3.3-70b-p5.yaml").deployment
+
+
+def copied(
+    folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]], profile: str = "self-managed"
+) -> Path:
+    """Copy a rendered profile into `folder` with texts of its files replaced."""
+    target = folder / profile
+    shutil.copytree(RENDERED / profile, target)
+    for name, replacements in edits.items():
+        text = (target / name).read_text(encoding="utf-8")
+        for old, new in replacements:
+            assert old in text, f"{name} holds no {old!r}"
+            text = text.replace(old, new)
+        (target / name).write_text(text, encoding="utf-8")
+    return target
+
+
+def planned(
+    folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]], profile: str = "self-managed"
+) -> RehearsalPlan:
+    """Return the plan of a rendered profile with texts replaced."""
+    return plan_rehearsal([copied(folder, edits, profile)], deployment())
