@@ -93,11 +93,11 @@ class HealthMonitor:
         """Check a worker once and record the result."""
         limit = self._policy.health_timeout_seconds
         try:
-            health = await self._upstream.get(worker, "/health", limit)
+            health = await self._upstream.check(worker, "/health", limit)
             if health.status != 200:
                 self._pool.failed(worker, f"health {health.status}")
                 return
-            models = await self._upstream.get(worker, "/v1/models", limit)
+            models = await self._upstream.check(worker, "/v1/models", limit)
             if models.status != 200:
                 self._pool.failed(worker, f"models {models.status}")
                 return

@@ -95,9 +95,8 @@ class Upstream:
     async def start(self) -> None:
         """Open the connection pools."""
         self._session = self._open_session(aiohttp.TCPConnector(limit=0, keepalive_timeout=4))
-        # A connection of its own for every GET: a check has to see whether a worker still accepts one. aiohttp takes the
-        # connection that was idle for longest, so that checks in the other pool would also keep all of a burst's
-        # connections from ever being idle for long enough to be closed.
+        # A check has to see whether a worker still accepts connections. And aiohttp takes the connection that was idle for
+        # longest, so that checks in the other pool would keep all of a burst's connections from ever being closed.
         self._checks = self._open_session(aiohttp.TCPConnector(limit=0, force_close=True))
 
     def _open_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
@@ -128,11 +127,24 @@ class Upstream:
         Raises:
             UpstreamError: there was no answer.
         """
+        return await self._get(self.session, worker, path, timeout_seconds)
+
+    async def check(self, worker: Worker, path: str, timeout_seconds: float) -> Answer:
+        """Return the answer to a GET over a new connection, as a request would need one.
+
+        Raises:
+            UpstreamError: there was no answer.
+        """
         assert self._checks is not None
+        return await self._get(self._checks, worker, path, timeout_seconds)
+
+    async def _get(
+        self, session: aiohttp.ClientSession, worker: Worker, path: str, timeout_seconds: float
+    ) -> Answer:
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
-                self._checks.get(worker.url + path, allow_redirects=False) as response,
+                session.get(worker.url + path, allow_redirects=False) as response,
             ):
                 return Answer(status=response.status, body=await _read(response))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

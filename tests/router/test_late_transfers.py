@@ -1,19 +1,15 @@
 """A transfer that takes its chunks only after the router has drained it is drained again."""
 
-import asyncio
-
 import pytest
 
 from dpd_simulator import EngineConfig, Fault, FaultKind, LMCacheConfig
-from tests.router.support import LIMIT_SECONDS, Rig, prompt, running
+from tests.router.support import LIMIT_SECONDS, Rig, prompt, running, until
 
 IMPATIENT = ("--notification-timeout-seconds", "0.05", "--drain-grace-seconds", "0.05")
 
 
 async def _until_drained(rig: Rig, result: str) -> None:
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while not rig.metric("dpd_router_drains_total", result=result):  # noqa: ASYNC110 - a counter has no event
-            await asyncio.sleep(0.01)
+    await until(lambda: rig.metric("dpd_router_drains_total", result=result) > 0)
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

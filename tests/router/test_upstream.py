@@ -120,3 +120,30 @@ async def test_background_task_that_fails_ends_the_router(caplog: pytest.LogCapt
     supervisor.start(broken(), "broken")
     await supervisor.failed.wait()
     assert "background task ended" in caplog.text
+
+
+async def test_checks_open_connections_and_leave_none() -> None:
+    connections: set[object] = set()
+
+    async def answer(request: web.Request) -> web.Response:
+        connections.add(request.transport)
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_get("/health", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    worker = Worker(role=Role.DECODE, url=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    upstream = Upstream(Timeouts())
+    await upstream.start()
+    try:
+        for _ in range(3):
+            await upstream.get(worker, "/health", 5)
+        assert len(connections) == 1
+        for _ in range(3):
+            await upstream.check(worker, "/health", 5)
+        assert len(connections) == 4
+    finally:
+        await upstream.stop()
+        await runner.cleanup()
