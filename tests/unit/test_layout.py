@@ -30,6 +30,7 @@ _LAYERS = (
         "images",
         "network",
         "observability",
+        "readiness",
         "scaling",
         "security",
         "serving",

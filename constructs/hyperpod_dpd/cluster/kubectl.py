@@ -1,0 +1,102 @@
+"""The way of a stack's functions to the Kubernetes API."""
+
+from typing import cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
+from constructs import Construct, DependencyGroup, IDependable
+
+from hyperpod_dpd.cluster.handle import ClusterHandle
+
+_HTTPS = 443
+
+
+class Kubectl(Construct):
+    """Runs Helm and kubectl on a cluster, from inside its VPC, so that a private endpoint is enough.
+
+    The layer carries Helm 4.1 and kubectl 1.35; Helm supports the four newest minor versions that it was built
+    against, 1.32 to 1.35, which are the versions of EKS that HyperPod supports and EKS still creates.
+
+    Attributes:
+        cluster: the cluster as `HelmChart` and `KubernetesManifest` take it.
+        security_group: group of functions that call the Kubernetes API.
+        ready: the way in, to depend on: without it the first chart is refused.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, handle: ClusterHandle) -> None:
+        """Open the way into the cluster of `handle`, with everything that a cluster administrator may do."""
+        super().__init__(scope, construct_id)
+        self.security_group = ec2.SecurityGroup(
+            self,
+            "Group",
+            vpc=handle.vpc,
+            description="Functions that call the Kubernetes API",
+            allow_all_outbound=False,
+        )
+        # S3 and AWS endpoints have no fixed addresses; a closed VPC has no route beyond its endpoints
+        way_out = ec2.CfnSecurityGroupEgress(
+            self,
+            "Https",
+            group_id=self.security_group.security_group_id,
+            ip_protocol="tcp",
+            from_port=_HTTPS,
+            to_port=_HTTPS,
+            cidr_ip="0.0.0.0/0",
+            description="HTTPS to the cluster, AWS and public chart repositories",
+        )
+        way_in = ec2.CfnSecurityGroupIngress(
+            self,
+            "ToCluster",
+            group_id=handle.security_group_id,
+            source_security_group_id=self.security_group.security_group_id,
+            ip_protocol="tcp",
+            from_port=_HTTPS,
+            to_port=_HTTPS,
+            description="functions of the platform stack to the API server",
+        )
+        provider = eks.KubectlProvider(
+            self,
+            "Provider",
+            cluster=_cluster(self, "Controlled", handle),
+            kubectl_layer=KubectlV35Layer(self, "Layer"),
+            private_subnets=list(handle.subnets),
+            security_groups=[self.security_group],
+        )
+        self.cluster = _cluster(self, "Cluster", handle, provider)
+        role = cast("iam.IRole", provider.role)
+        # Kubernetes lets nobody grant what he does not hold, and charts bring ClusterRoles
+        access = eks.CfnAccessEntry(
+            self,
+            "Access",
+            cluster_name=handle.eks_name,
+            principal_arn=role.role_arn,
+            access_policies=[
+                eks.CfnAccessEntry.AccessPolicyProperty(
+                    policy_arn=cdk.Stack.of(self).format_arn(
+                        service="eks",
+                        region="",
+                        account="aws",
+                        resource="cluster-access-policy",
+                        resource_name="AmazonEKSClusterAdminPolicy",
+                    ),
+                    access_scope=eks.CfnAccessEntry.AccessScopeProperty(type="cluster"),
+                )
+            ],
+        )
+        self.ready: IDependable = DependencyGroup(access, way_out, way_in)
+
+
+def _cluster(
+    scope: Construct, construct_id: str, handle: ClusterHandle, provider: eks.KubectlProvider | None = None
+) -> eks.ICluster:
+    return eks.Cluster.from_cluster_attributes(
+        scope,
+        construct_id,
+        cluster_name=handle.eks_name,
+        vpc=handle.vpc,
+        cluster_security_group_id=handle.security_group_id,
+        kubectl_provider=cast("eks.IKubectlProvider", provider),
+    )
