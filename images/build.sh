@@ -5,16 +5,23 @@
 #   REPOSITORY  registry and name of the ECR repository
 #   TAG         digest of the sources; an image that has it is not built again
 #   BASE_IMAGE  base image by digest, where a mirror replaces the Dockerfile's own (optional)
+#
+# The last line with `dpd-error:` is the reason that CloudFormation shows.
 set -euo pipefail
 
-dockerfile="images/${IMAGE:?}/Dockerfile"
-if [ ! -f "$dockerfile" ]; then
-    echo "there is no $dockerfile. help: set IMAGE to worker, router or jobs" >&2
+fail() {
+    echo "dpd-error: $*" >&2
     exit 1
-fi
+}
+
+dockerfile="images/${IMAGE:?}/Dockerfile"
+[ -f "$dockerfile" ] || fail "there is no $dockerfile. help: set IMAGE to worker, router or jobs"
 repository="${REPOSITORY:?}"
 registry="${repository%%/*}"
 name="${repository#*/}"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 
 digest() {
     aws ecr describe-images --repository-name "$name" --image-ids "imageTag=${TAG:?}" \
@@ -26,16 +33,15 @@ if ! digest 2>/dev/null; then
     if [ -n "${BASE_IMAGE:-}" ]; then
         case "$BASE_IMAGE" in
         *@sha256:*) ;;
-        *)
-            echo "BASE_IMAGE is \`$BASE_IMAGE\`, not an image by digest" >&2
-            exit 1
-            ;;
+        *) fail "BASE_IMAGE is \`$BASE_IMAGE\`, not an image by digest" ;;
         esac
         base=$(awk -F'[ =]' '$1 == "ARG" && $2 ~ /_IMAGE$/ { print $2; exit }' "$dockerfile")
         arguments=(--build-arg "$base=$BASE_IMAGE")
     fi
-    aws ecr get-login-password | docker login --username AWS --password-stdin "$registry" >&2
+    aws ecr get-login-password | docker login --username AWS --password-stdin "$registry" >&2 ||
+        fail "logging in to $registry failed"
     docker buildx build --platform linux/amd64 --provenance=false --file "$dockerfile" "${arguments[@]}" \
-        --tag "$repository:$TAG" --push . >&2
-    digest
+        --tag "$repository:$TAG" --push . 2>&1 | tee "$log" >&2 ||
+        fail "building $dockerfile failed: $(tail -n 5 "$log" | tr '\n' ' ')"
+    digest || fail "$repository has no tag $TAG after the build"
 fi

@@ -1,31 +1,103 @@
 #!/bin/bash
-# Copies public images into the account's registry by digest, so that a closed network pulls from there only.
+# Copies public images and charts into the account's registry, so that a closed network pulls from there only.
 #
 #   MIRROR_REGISTRY  registry that takes the copies
-#   MIRROR_IMAGES    images by digest, separated by spaces; a copy keeps path and digest of its original
+#   MIRROR_IMAGES    images, separated by spaces, each with its registry: by digest, or by a tag. A copy lies below
+#                    mirror/ under the registry and path of its original and keeps its digest. Repositories are
+#                    immutable: what a tag was when it was copied, it stays.
+#   MIRROR_CHARTS    charts, separated by spaces, each as url=sha256 of the packaged chart; a copy lies below
+#                    mirror/charts/ (optional; takes HELM_URL and HELM_SHA256)
 #
-# Prints "original copy" for each.
-set -euo pipefail
+# Prints "original copy" for each. The last line with `dpd-error:` is the reason that CloudFormation shows.
+set -Eeuo pipefail
+trap 'echo "dpd-error: line $LINENO: copying ${now:-the images} failed" >&2' ERR
 
 registry="${MIRROR_REGISTRY:?}"
-aws ecr get-login-password | docker login --username AWS --password-stdin "$registry" >&2
-for image in ${MIRROR_IMAGES:?}; do
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "dpd-error: $*" >&2
+    exit 1
+}
+
+repository() {
+    aws ecr describe-repositories --repository-names "$1" >/dev/null 2>&1 ||
+        aws ecr create-repository --repository-name "$1" --image-tag-mutability IMMUTABLE \
+            --image-scanning-configuration scanOnPush=true --encryption-configuration encryptionType=KMS >/dev/null
+}
+
+has() {
+    aws ecr describe-images --repository-name "$1" --image-ids "$2" >/dev/null 2>&1
+}
+
+password() {
+    aws ecr get-login-password
+}
+
+copy_image() {
+    local image=$1 name path digest tag
     case "$image" in
-    */*@sha256:*) ;;
-    *)
-        echo "\`$image\` is not an image of a named registry by digest. help: write registry/path@sha256:…" >&2
-        exit 1
+    *.*/*@sha256:*)
+        digest="${image##*@}"
+        name="${image%@*}"
+        path="mirror/${name%:*}"
+        repository "$path"
+        # a whole index is copied, so that the digest stays the same; a copy that is there is not made again
+        has "$path" "imageDigest=$digest" ||
+            docker buildx imagetools create --tag "$registry/$path:${digest#sha256:}" "$image" >&2
+        echo "$image $registry/$path@$digest"
         ;;
+    *.*/*:*)
+        tag="${image##*:}"
+        path="mirror/${image%:*}"
+        repository "$path"
+        has "$path" "imageTag=$tag" || docker buildx imagetools create --tag "$registry/$path:$tag" "$image" >&2
+        echo "$image $registry/$path:$tag"
+        ;;
+    *) fail "\`$image\` is not an image of a named registry with a tag or digest. help: write registry/path:tag" ;;
     esac
-    digest="${image##*@}"
-    path="${image#*/}"
-    path="${path%@*}"
-    path="mirror/${path%%:*}"
-    aws ecr describe-repositories --repository-names "$path" >/dev/null 2>&1 ||
-        aws ecr create-repository --repository-name "$path" --image-tag-mutability IMMUTABLE \
-            --encryption-configuration encryptionType=KMS >/dev/null
-    # a whole index is copied, so that the digest stays the same; a copy that is there is not made again
-    aws ecr describe-images --repository-name "$path" --image-ids "imageDigest=$digest" >/dev/null 2>&1 ||
-        docker buildx imagetools create --tag "$registry/$path:${digest#sha256:}" "$image" >&2
-    echo "$image $registry/$path@$digest"
+}
+
+install_helm() {
+    curl --fail --silent --show-error --location --output "$work/helm.tar.gz" "${HELM_URL:?}"
+    verify "$work/helm.tar.gz" "${HELM_SHA256:?}"
+    tar -xzf "$work/helm.tar.gz" -C "$work" linux-amd64/helm
+    password | "$work/linux-amd64/helm" registry login --username AWS --password-stdin "$registry" >&2
+}
+
+verify() {
+    local actual
+    actual=$(sha256sum "$1" | cut -d ' ' -f 1)
+    [ "$actual" = "$2" ] || fail "$(basename "$1") has sha256 $actual, expected $2: refused"
+}
+
+copy_chart() {
+    local url=${1%=*} sha256=${1##*=} file name version
+    file="$work/${url##*/}"
+    name="${url##*/}"
+    name="${name%.tgz}"
+    version="${name##*-}"
+    name="${name%-*}"
+    repository "mirror/charts/$name"
+    if ! has "mirror/charts/$name" "imageTag=$version"; then
+        curl --fail --silent --show-error --location --output "$file" "$url"
+        verify "$file" "$sha256"
+        "$work/linux-amd64/helm" push "$file" "oci://$registry/mirror/charts" >&2
+    fi
+    echo "$url oci://$registry/mirror/charts/$name:$version"
+}
+
+password | docker login --username AWS --password-stdin "$registry" >&2
+for image in ${MIRROR_IMAGES:-}; do
+    now="$image"
+    copy_image "$image"
 done
+if [ -n "${MIRROR_CHARTS:-}" ]; then
+    now="helm"
+    install_helm
+    for chart in $MIRROR_CHARTS; do
+        now="$chart"
+        copy_chart "$chart"
+    done
+fi

@@ -1,5 +1,6 @@
 """The build's scripts, with stand-ins for `docker`, `aws`, `curl` and `gpg` that write down what they were asked."""
 
+import hashlib
 import os
 import subprocess
 import textwrap
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.deployments import ROOT
+from hyperpod_dpd.derive.mirror import in_account
+from hyperpod_dpd.spec import Deployment
+from tests.support.deployments import ROOT, changed, ready
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -132,7 +135,7 @@ def test_a_base_without_a_digest_is_refused(bench: Bench) -> None:
     registry(bench, holds_image=False)
     ran = build(bench, BASE_IMAGE="python:3.12")
     assert ran.code == 1
-    assert "not an image by digest" in ran.errors
+    assert "dpd-error: BASE_IMAGE is `python:3.12`, not an image by digest" in ran.errors
     assert not [call for call in ran.calls if "build" in call]
 
 
@@ -143,48 +146,145 @@ def test_an_unknown_image_is_refused(bench: Bench) -> None:
     assert "set IMAGE to worker, router or jobs" in ran.errors
 
 
-def test_a_failed_build_gives_no_digest(bench: Bench) -> None:
+def test_a_failed_build_gives_no_digest_but_its_last_words(bench: Bench) -> None:
     registry(bench, holds_image=False)
-    bench.stand_in("docker", f'{DOCKER}; [ "$1" = login ]')
+    bench.stand_in(
+        "docker", f'{DOCKER}; [ "$1" = login ] || {{ echo "ERROR: no space left on device"; exit 1; }}'
+    )
     ran = build(bench)
     assert ran.code != 0
     assert ran.out == ""
-
-
-def test_public_images_are_copied_with_their_digest(bench: Bench) -> None:
-    bench.stand_in(
-        "aws", 'case "$2" in get-login-password) echo secret ;; create-repository) ;; *) exit 254 ;; esac'
-    )
-    bench.stand_in("docker", DOCKER)
-    image = f"public.ecr.aws/docker/library/python:3.12-slim-bookworm@{OTHER}"
-    ran = bench.run("images/mirror.sh", MIRROR_REGISTRY=REGISTRY, MIRROR_IMAGES=image)
-    assert ran.out == f"{image} {REGISTRY}/mirror/docker/library/python@{OTHER}\n", ran.errors
-    tag = OTHER.removeprefix("sha256:")
     assert (
-        f"docker buildx imagetools create --tag {REGISTRY}/mirror/docker/library/python:{tag} {image}"
-        in ran.calls
+        ran.errors.strip().splitlines()[-1]
+        == ("dpd-error: building images/router/Dockerfile failed: ERROR: no space left on device ").strip()
     )
-    (created,) = [call for call in ran.calls if "create-repository" in call]
-    assert "--image-tag-mutability IMMUTABLE" in created
 
 
-def test_a_copy_that_exists_is_not_made_again(bench: Bench) -> None:
-    bench.stand_in("aws", 'case "$2" in get-login-password) echo secret ;; esac')
+def test_a_login_that_is_refused_is_said(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    bench.stand_in("docker", "cat >/dev/null; exit 1")
+    ran = build(bench)
+    assert ran.code != 0
+    assert f"dpd-error: logging in to {REGISTRY} failed" in ran.errors
+
+
+EMPTY_REGISTRY = 'case "$2" in get-login-password) echo secret ;; create-repository) ;; *) exit 254 ;; esac'
+FULL_REGISTRY = 'case "$2" in get-login-password) echo secret ;; esac'
+BY_DIGEST = f"public.ecr.aws/docker/library/python:3.12-slim-bookworm@{OTHER}"
+BY_TAG = "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.1-4.8.4-distroless"
+
+
+def mirror(bench: Bench, **variables: str) -> Ran:
+    return bench.run("images/mirror.sh", MIRROR_REGISTRY=REGISTRY, **variables)
+
+
+def deployment_with_mirror() -> Deployment:
+    return changed(ready(), platform__images__mirror_public_images=True)
+
+
+@pytest.mark.parametrize(
+    ("image", "copied_to"),
+    [
+        (BY_DIGEST, f"mirror/public.ecr.aws/docker/library/python:{OTHER.removeprefix('sha256:')}"),
+        (BY_TAG, f"mirror/{BY_TAG}"),
+    ],
+)
+def test_a_public_image_is_copied_to_where_the_manifests_look_for_it(
+    bench: Bench, image: str, copied_to: str
+) -> None:
+    bench.stand_in("aws", EMPTY_REGISTRY)
     bench.stand_in("docker", DOCKER)
-    ran = bench.run(
-        "images/mirror.sh", MIRROR_REGISTRY=REGISTRY, MIRROR_IMAGES=f"nvcr.io/nvidia/cuda@{OTHER}"
+    ran = mirror(bench, MIRROR_IMAGES=image)
+    assert ran.out == f"{image} {in_account(image, deployment_with_mirror(), registry=REGISTRY)}\n", (
+        ran.errors
     )
+    assert f"docker buildx imagetools create --tag {REGISTRY}/{copied_to} {image}" in ran.calls
+    (created,) = [call for call in ran.calls if "create-repository" in call]
+    assert f"--repository-name {copied_to.rpartition(':')[0]} " in created
+    assert "--image-tag-mutability IMMUTABLE" in created
+    assert "scanOnPush=true" in created
+    assert "encryptionType=KMS" in created
+
+
+@pytest.mark.parametrize("image", [BY_DIGEST, BY_TAG])
+def test_a_copy_that_exists_is_not_made_again(bench: Bench, image: str) -> None:
+    bench.stand_in("aws", FULL_REGISTRY)
+    bench.stand_in("docker", DOCKER)
+    ran = mirror(bench, MIRROR_IMAGES=image)
     assert ran.code == 0
     assert not [call for call in ran.calls if "imagetools" in call or "create-repository" in call]
 
 
-@pytest.mark.parametrize("image", ["nvcr.io/nvidia/cuda:13.0.2", f"python@{OTHER}"])
-def test_an_image_without_registry_or_digest_is_not_mirrored(bench: Bench, image: str) -> None:
+@pytest.mark.parametrize("image", ["nvcr.io/nvidia/cuda", f"python@{OTHER}", "python:3.12"])
+def test_an_image_without_registry_or_version_is_not_mirrored(bench: Bench, image: str) -> None:
     bench.stand_in("aws", "echo secret")
     bench.stand_in("docker", DOCKER)
-    ran = bench.run("images/mirror.sh", MIRROR_REGISTRY=REGISTRY, MIRROR_IMAGES=image)
+    ran = mirror(bench, MIRROR_IMAGES=image)
     assert ran.code == 1
-    assert image in ran.errors
+    assert f"dpd-error: `{image}` is not an image" in ran.errors
+
+
+def test_an_image_that_cannot_be_copied_is_named(bench: Bench) -> None:
+    bench.stand_in("aws", EMPTY_REGISTRY)
+    bench.stand_in("docker", f'{DOCKER}; [ "$1" = login ]')
+    ran = mirror(bench, MIRROR_IMAGES=f"{BY_TAG} {BY_DIGEST}")
+    assert ran.code != 0
+    assert f"copying {BY_TAG} failed" in ran.errors
+    # what comes after it is not copied either
+    assert BY_DIGEST not in ran.out
+
+
+def _charts(bench: Bench, *, sha256: str = "") -> Ran:
+    """Mirror one chart from a stand-in of the internet; its digest is right unless another is given."""
+    chart = bench.folder / "chart"
+    chart.write_bytes(b"a chart")
+    tool = bench.folder / "linux-amd64/helm"
+    tool.parent.mkdir()
+    tool.write_text(
+        f'#!/bin/bash\n[ "$1" = push ] || cat >/dev/null; echo "helm $*" >>"{bench.log}"\n', encoding="utf-8"
+    )
+    tool.chmod(0o755)
+    helm = bench.folder / "helm.tar.gz"
+    subprocess.run(["tar", "-czf", helm, "-C", bench.folder, "linux-amd64"], check=True)
+    bench.stand_in("aws", EMPTY_REGISTRY)
+    bench.stand_in("docker", DOCKER)
+    bench.stand_in(
+        "curl",
+        f"""
+        for last; do :; done
+        case "$last" in *helm*) from="{helm}" ;; *) from="{chart}" ;; esac
+        while [ "$1" != --output ]; do shift; done
+        cp "$from" "$2"
+        """,
+    )
+    return mirror(
+        bench,
+        MIRROR_CHARTS=f"https://charts.example/external-secrets-2.9.0.tgz={sha256 or _sha256(chart)}",
+        HELM_URL="https://get.example/helm.tar.gz",
+        HELM_SHA256=_sha256(helm),
+    )
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_chart_is_copied_below_its_name_and_version(bench: Bench) -> None:
+    ran = _charts(bench)
+    assert ran.code == 0, ran.errors
+    assert ran.out == (
+        "https://charts.example/external-secrets-2.9.0.tgz "
+        f"oci://{REGISTRY}/mirror/charts/external-secrets:2.9.0\n"
+    )
+    (pushed,) = [call for call in ran.calls if call.startswith("helm push")]
+    assert pushed.endswith(f"external-secrets-2.9.0.tgz oci://{REGISTRY}/mirror/charts")
+
+
+def test_a_chart_with_another_digest_is_refused(bench: Bench) -> None:
+    ran = _charts(bench, sha256="0" * 64)
+    assert ran.code == 1
+    assert f"dpd-error: external-secrets-2.9.0.tgz has sha256 {_sha256(bench.folder / 'chart')}" in ran.errors
+    assert not [call for call in ran.calls if call.startswith("helm push")]
 
 
 def test_the_build_specification_hands_the_digest_out(bench: Bench) -> None:
@@ -200,7 +300,6 @@ def test_the_build_specification_hands_the_digest_out(bench: Bench) -> None:
         IMAGE="router",
         REPOSITORY=REPOSITORY,
         TAG="1",
-        MIRROR_IMAGES="",
     )
     assert ran.code == 0, ran.errors
     assert ran.out.splitlines()[-1] == f"{REPOSITORY}@{DIGEST}"

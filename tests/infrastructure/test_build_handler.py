@@ -298,6 +298,20 @@ def test_the_end_of_the_build_is_signalled_to_the_handle(
     assert signal["Reason"]
 
 
+@pytest.mark.parametrize(("value", "status"), [("registry/router@sha256:1", "SUCCESS"), ("", "FAILURE")])
+def test_a_signal_carries_what_the_build_exports_and_fails_without_it(
+    aws: Aws, cloudformation: Any, value: str, status: str
+) -> None:
+    request = _waiting(cloudformation)
+    request["ResourceProperties"]["Exports"] = ["IMAGE_URI"]
+    index.handler(request, None)
+    exported = [{"name": "IMAGE_URI", "value": value}]
+    aws.build = _build(aws, "SUCCEEDED") | {"exportedEnvironmentVariables": exported}
+    index.handler(_ended(), None)
+    signal = cloudformation.answers[1]
+    assert (signal["Status"], signal["Data"]) == (status, value)
+
+
 def test_a_build_that_cannot_start_fails_the_request_in_place_of_the_handle(
     aws: Aws, cloudformation: Any
 ) -> None:

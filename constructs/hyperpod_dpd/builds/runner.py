@@ -137,11 +137,13 @@ class BuildRun(Construct):
             physical_id: id of what the build makes, the same at every run.
             environment: variables of the build: its whole input, so that a roll-back runs the inputs of before.
             on_delete: variables of the build that undoes it; absent: deleting the resource runs nothing.
-            exports: exported variables of the build that the resource has as attributes.
+            exports: exported variables of the build: attributes of the resource, or the result of `wait`, which takes
+                one.
             wait: signalled at the build's end in place of an answer; the resource then only starts the build.
 
         Raises:
-            ValueError: the build may take longer than CloudFormation waits for an answer, and there is no `wait`.
+            ValueError: the build may take longer than CloudFormation waits for an answer, and there is no `wait`; or
+                there is one, and the build exports more than it takes.
         """
         super().__init__(scope, construct_id)
         minutes = project.timeout_minutes + project.queue_minutes + _MARGIN_MINUTES
@@ -150,6 +152,11 @@ class BuildRun(Construct):
                 f"build `{self.node.path}` may take longer than CloudFormation waits: given "
                 f"{project.timeout_minutes} minutes, with queue and margin {minutes}, limit "
                 f"{_LONGEST_ANSWER_MINUTES}. help: give it a `BuildWait`"
+            )
+        if wait is not None and len(exports) > 1:
+            raise ValueError(
+                f"a wait takes one result: given {', '.join(f'`{name}`' for name in exports)} of build "
+                f"`{self.node.path}`. help: export one variable"
             )
         ended = runner.serve(self, project)
         properties: dict[str, Any] = {
@@ -186,6 +193,11 @@ class BuildWait(Construct):
     """
 
     condition: cdk.CfnWaitCondition
+
+    @property
+    def result(self) -> str:
+        """What the build exports, as a token: the only text in the condition's data, `{"<build id>":"<text>"}`."""
+        return cdk.Fn.select(3, cdk.Fn.split('"', self.condition.attr_data.to_string()))
 
     def handle_for(self, inputs: Mapping[str, Any], *, needs: BuildRun, minutes: int) -> str:
         """Make handle and condition for a build with these inputs; return the handle's address.

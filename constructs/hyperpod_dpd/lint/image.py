@@ -3,8 +3,12 @@
 import re
 
 from hyperpod_dpd.catalog.engines import DEFAULT_ENGINE, EngineTriple, engine, engines, version_tuple
+from hyperpod_dpd.derive.mirror import MIRROR_PREFIX
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.spec.value import record
+
+_MIRROR = re.compile(rf"^[^/]+/{MIRROR_PREFIX}/")
+"""Where an account keeps copies of public images."""
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
@@ -56,7 +60,7 @@ class EngineVersions:
 
 def engine_versions(image: Node | None, *, operator: bool = False) -> EngineVersions:
     """Return the versions that the name of `image` tells, filled up from the catalog."""
-    name = "" if image is None else image.text or ""
+    name = _MIRROR.sub("", "" if image is None else image.text or "")
     for row in engines():
         if row.image is not None and name.removeprefix("docker.io/") == row.image:
             told = frozenset({"vllm", "lmcache"})

@@ -6,11 +6,12 @@ import cdk8s_plus_27 as kplus
 import yaml
 from constructs import Construct
 
-from hyperpod_dpd.observability.images import COLLECTOR
+from hyperpod_dpd.catalog.public_images import COLLECTOR
 from hyperpod_dpd.observability.scraping import scrape_configs
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.engine import ConfigFile
+from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.objects import api_object, leave_out, metadata
 from hyperpod_dpd.serving.pod import Container, Volume, config_map, pod_spec
@@ -161,7 +162,7 @@ def _pod(deployment: Deployment) -> dict[str, Any]:
     }
     container = Container(
         name="collector",
-        image=COLLECTOR.reference,
+        image=pulled(COLLECTOR.reference, deployment),
         arguments=(f"--config={names.CONFIG_DIRECTORY}/{CONFIG_FILE}",),
         environment=({"name": "AWS_REGION", "value": deployment.region},),
         ports=({"name": "health", "containerPort": HEALTH_PORT},),

@@ -7,9 +7,10 @@ import cdk8s_plus_27 as kplus
 from constructs import Construct
 
 from hyperpod_dpd.catalog.instances import instance_types
-from hyperpod_dpd.observability.images import DCGM_EXPORTER, efa_exporter
+from hyperpod_dpd.catalog.public_images import DCGM_EXPORTER, efa_exporter
 from hyperpod_dpd.observability.jobs import DCGM, EFA, Job
 from hyperpod_dpd.serving import names
+from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.objects import api_object, metadata
 from hyperpod_dpd.serving.pod import Container, Privilege, Volume, pod_spec
 from hyperpod_dpd.spec import Deployment
@@ -32,7 +33,7 @@ class Exporters(Construct):
             DCGM,
             Container(
                 name="exporter",
-                image=DCGM_EXPORTER.reference,
+                image=pulled(DCGM_EXPORTER.reference, deployment),
                 environment=(
                     {"name": "DCGM_EXPORTER_LISTEN", "value": f":{DCGM.port}"},
                     {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},

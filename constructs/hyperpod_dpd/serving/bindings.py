@@ -29,6 +29,10 @@ class Binding(Enum):
     WORKER_IMAGE_ID = ("first 12 digits of the digest of the workers' image", r"[0-9a-f]{12}")
     ROUTER_IMAGE = ("image of the router by digest", forms.IMAGE_BY_DIGEST)
     JOBS_IMAGE = ("image of the proof and benchmark jobs by digest", forms.IMAGE_BY_DIGEST)
+    MIRROR_REGISTRY = (
+        "registry of the account, which has copies of public images",
+        r"[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?",
+    )
     MODEL_BUCKET = ("name of the bucket that holds the weights", forms.BUCKET)
     FSX_FILE_SYSTEM_ID = ("id of the FSx for Lustre file system", forms.FILE_SYSTEM)
     FSX_DNS_NAME = ("DNS name of the FSx for Lustre file system", forms.HOST)
@@ -37,6 +41,7 @@ class Binding(Enum):
         "address of the workspace of Amazon Managed Service for Prometheus, without `/api/v1`",
         r"https://aps-workspaces\.[a-z0-9-]+\.amazonaws\.com/workspaces/ws-[a-zA-Z0-9-]+",
     )
+    RESULTS_BUCKET = ("name of the bucket that takes the results of benchmarks", forms.BUCKET)
     CERTIFICATE_ARN = (
         "ARN of the ACM certificate of the load balancer",
         forms.CERTIFICATE,

@@ -11,6 +11,7 @@ from hyperpod_dpd.rules.kubernetes.dpd_k8s_009 import LONGEST_IDLE_SECONDS
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.engine import Probe
+from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.objects import api_object, leave_out, metadata
 from hyperpod_dpd.serving.pod import Container, Volume, empty_dir, http_probe, pod_spec
@@ -142,7 +143,7 @@ class Router(Construct):
         size = {"cpu": f"{routing.cpu:g}", "memory": f"{routing.memory_gib}Gi"}
         container = Container(
             name="router",
-            image=self._deployment.platform.images.router or Binding.ROUTER_IMAGE.placeholder,
+            image=_image(self._deployment),
             command=("dpd-router",),
             arguments=arguments,
             ports=(
@@ -246,6 +247,11 @@ def _load_balancer(deployment: Deployment, balancer: LoadBalancer) -> dict[str, 
 
 def _attributes(values: dict[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in values.items())
+
+
+def _image(deployment: Deployment) -> str:
+    given = deployment.platform.images.router
+    return pulled(given, deployment) if given else Binding.ROUTER_IMAGE.placeholder
 
 
 def _probe(path: str, *, period_seconds: int, failure_threshold: int) -> dict[str, Any]:

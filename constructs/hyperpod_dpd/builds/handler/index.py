@@ -47,7 +47,8 @@ def start(request: Mapping[str, Any]) -> None:
         respond(answer, "SUCCESS", "there is nothing to undo")
         return
     signalled = None if delete else properties.get("WaitHandle")
-    wanted = {"Signal": signalled} if signalled else {**answer, "Exports": properties.get("Exports", [])}
+    wanted = {"Signal": signalled} if signalled else dict(answer)
+    wanted["Exports"] = properties.get("Exports", [])
     variables = {
         **properties["Environment"],
         **(properties["OnDelete"] if delete else {}),
@@ -83,16 +84,18 @@ def finish(build_id: str) -> None:
         _log.info("%s was started by hand", build_id)
         return
     wanted = json.loads(variables["DPD_REQUEST"])
-    succeeded = build["buildStatus"] == "SUCCEEDED"
-    reason = "" if succeeded else failure_text(build)
-    if "Signal" in wanted:
-        signal(wanted["Signal"], build_id, reason)
-        return
     exported = {entry["name"]: entry["value"] for entry in build.get("exportedEnvironmentVariables", ())}
-    missing = [name for name in wanted["Exports"] if not exported.get(name)]
-    if succeeded and missing:
-        reason = f"build {build_id} succeeded without {', '.join(missing)}"
-    respond(wanted, "FAILED" if reason else "SUCCESS", reason, {} if reason else _chosen(exported, wanted))
+    data = {name: exported.get(name, "") for name in wanted["Exports"]}
+    missing = [name for name, value in data.items() if not value]
+    if build["buildStatus"] != "SUCCEEDED":
+        reason = failure_text(build)
+    else:
+        reason = f"build {build_id} succeeded without {', '.join(missing)}" if missing else ""
+    if "Signal" in wanted:
+        # a signal carries one text
+        signal(wanted["Signal"], build_id, reason, next(iter(data.values()), ""))
+    else:
+        respond(wanted, "FAILED" if reason else "SUCCESS", reason, {} if reason else data)
 
 
 def failure_text(build: Mapping[str, Any], *, pause: Callable[[float], None] = time.sleep) -> str:
@@ -128,8 +131,8 @@ def respond(
     _log.info("answered %s %s", status, reason)
 
 
-def signal(handle: str, build_id: str, reason: str) -> None:
-    """Signal the end of a build to the wait handle; an empty `reason` is success.
+def signal(handle: str, build_id: str, reason: str, data: str = "") -> None:
+    """Signal the end of a build, and what came of it, to the wait handle; an empty `reason` is success.
 
     Raises:
         urllib.error.URLError: the address did not answer; Lambda then runs the function again.
@@ -138,7 +141,7 @@ def signal(handle: str, build_id: str, reason: str) -> None:
         "Status": "FAILURE" if reason else "SUCCESS",
         "Reason": reason[:MAX_REASON_CHARACTERS] or "done",
         "UniqueId": build_id,
-        "Data": "",
+        "Data": data,
     }
     try:
         _put(handle, body)
@@ -161,10 +164,6 @@ def _put(address: str, body: Mapping[str, Any]) -> None:
     )
     with urllib.request.urlopen(request, timeout=30):  # noqa: S310
         pass
-
-
-def _chosen(exported: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
-    return {name: exported[name] for name in wanted["Exports"]}
 
 
 def _marked_line(logs: Mapping[str, Any]) -> str:

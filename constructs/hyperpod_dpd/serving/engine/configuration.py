@@ -1,6 +1,6 @@
 """From a deployment and a role to everything that its engine is told."""
 
-from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.derive import ServingFacts, resolve
 from hyperpod_dpd.serving.engine.arguments import colocated_arguments, worker_arguments
 from hyperpod_dpd.serving.engine.environment import environment
 from hyperpod_dpd.serving.engine.generation import generation
@@ -11,6 +11,7 @@ from hyperpod_dpd.serving.engine.ports import ports
 from hyperpod_dpd.serving.engine.probes import probes
 from hyperpod_dpd.serving.engine.resources import resources, scratch_directories
 from hyperpod_dpd.serving.engine.values import ConfigFile, EngineConfiguration, Variant
+from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.spec import Deployment, Role
 
 
@@ -49,9 +50,7 @@ def engine_configuration(
         role=role,
         variant=variant if colocated else None,
         engine=facts.engine,
-        image=deployment.serving.engine.image
-        or deployment.platform.images.worker
-        or facts.engine.triple.image,
+        image=_image(deployment, facts),
         command=LAUNCHER_COMMAND,
         arguments=("vllm", "serve", *arguments),
         kv_transfer_config=transfer,
@@ -64,3 +63,9 @@ def engine_configuration(
         scratch=scratch_directories(deployment),
         generation=generation(deployment, facts),
     )
+
+
+def _image(deployment: Deployment, facts: ServingFacts) -> str | None:
+    """Return what the deployment names, or what the catalog names; None: the image that is built for it."""
+    known = deployment.serving.engine.image or deployment.platform.images.worker or facts.engine.triple.image
+    return pulled(known, deployment) if known else None

@@ -6,6 +6,7 @@ from hyperpod_dpd.catalog.operator import REFERENCE
 from hyperpod_dpd.derive import RoleFacts, ServingFacts
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
+from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.operator.given import given
 from hyperpod_dpd.serving.operator.weights import model_volume_mount
 from hyperpod_dpd.spec import Deployment, Role
@@ -45,12 +46,8 @@ def role_spec(deployment: Deployment, facts: ServingFacts, role: Role) -> dict[s
 
 def image(deployment: Deployment, facts: ServingFacts) -> str:
     """Return the image of the workers: what the deployment names, what AWS names, or the project's own."""
-    return (
-        deployment.serving.engine.image
-        or facts.engine.triple.image
-        or deployment.platform.images.worker
-        or Binding.WORKER_IMAGE.placeholder
-    )
+    known = deployment.serving.engine.image or facts.engine.triple.image or deployment.platform.images.worker
+    return pulled(known, deployment) if known else Binding.WORKER_IMAGE.placeholder
 
 
 def _common(deployment: Deployment, facts: ServingFacts, utilization: float) -> tuple[str, ...]:

@@ -34,5 +34,5 @@ add-ons-images, 2026-11-30)."""
 
 
 def efa_exporter(region: str) -> str:
-    """Return the EFA exporter's image in `region`."""
+    """Return the EFA exporter's image in `region`; a registry of AWS in the region is no public one."""
     return f"{ADDON_REGISTRY_ACCOUNT}.dkr.ecr.{region}.amazonaws.com/hyperpod/efa_exporter:{EFA_EXPORTER_VERSION}"

@@ -1,0 +1,167 @@
+"""The project's own images: built in the account, or given by digest."""
+
+import hashlib
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct, IDependable
+
+from hyperpod_dpd.builds import BuildProject, BuildRun, BuildRunner, BuildWait
+from hyperpod_dpd.derive.images import PROJECT_IMAGES, images_built
+from hyperpod_dpd.images.context import excluded, sources_of, stage
+from hyperpod_dpd.serving.bindings import Binding
+from hyperpod_dpd.spec import Deployment
+
+_BINDINGS: Final = {
+    "worker": Binding.WORKER_IMAGE,
+    "router": Binding.ROUTER_IMAGE,
+    "jobs": Binding.JOBS_IMAGE,
+}
+_COMPUTE: Final = {
+    # 128 GB of disk: the worker's base image and its packages take half of it while layers are packed
+    "worker": "BUILD_GENERAL1_LARGE",
+    "router": "BUILD_GENERAL1_SMALL",
+    "jobs": "BUILD_GENERAL1_MEDIUM",
+}
+_TIMEOUT_MINUTES: Final = 180
+_KEPT_IMAGES: Final = 10
+"""Older builds of an image that a roll-back can still pull."""
+
+
+class ProjectImages(Construct):
+    """One registry repository and one build for every image that the deployment builds.
+
+    The tag of a build is the digest of the files that its Dockerfile copies, and tags are immutable: an image that is
+    there is not built again, and what was built is what is run, by digest.
+
+    Attributes:
+        bindings: every image by digest, built or given.
+        ready: what to depend on to have all of them.
+        revision: changes whenever an image may change; known at synthesis.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        deployment: Deployment,
+        builds: BuildRunner,
+        sources: Path,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    ) -> None:
+        """Create repositories and builds.
+
+        Args:
+            scope: where the construct lives.
+            construct_id: its id.
+            deployment: whose images they are.
+            builds: runs the builds.
+            sources: folder with `images/` and what its Dockerfiles copy: the root of this project's repository.
+            removal_policy: whether the repositories outlive the stack; DESTROY also empties them.
+
+        Raises:
+            FileNotFoundError: `sources` holds no Dockerfile of an image that is to be built.
+            UnknownCatalogEntryError: `serving.engine.name` is not in the catalog.
+        """
+        super().__init__(scope, construct_id)
+        given = {name: getattr(deployment.platform.images, name) for name in PROJECT_IMAGES}
+        self.bindings: dict[Binding, str] = {
+            _BINDINGS[name]: image for name, image in given.items() if image is not None
+        }
+        tags = dict[str, str]()
+        for name in images_built(deployment):
+            wait, tags[name] = self._build(name, deployment, builds, sources, removal_policy)
+            self.bindings[_BINDINGS[name]] = wait.result
+        self.ready: IDependable = self
+        self.revision = hashlib.sha256(json.dumps([given, tags], sort_keys=True).encode()).hexdigest()[:12]
+
+    def _build(
+        self,
+        name: str,
+        deployment: Deployment,
+        builds: BuildRunner,
+        sources: Path,
+        removal_policy: cdk.RemovalPolicy,
+    ) -> tuple[BuildWait, str]:
+        scope = Construct(self, name.capitalize())
+        destroyed = removal_policy is cdk.RemovalPolicy.DESTROY
+        repository = ecr.Repository(
+            scope,
+            "Repository",
+            repository_name=f"hyperpod-dpd/{deployment.name}/{name}",
+            encryption=ecr.RepositoryEncryption.KMS,
+            image_scan_on_push=True,
+            image_tag_mutability=ecr.TagMutability.IMMUTABLE,
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    description=f"the newest {_KEPT_IMAGES} builds", max_image_count=_KEPT_IMAGES
+                )
+            ],
+            removal_policy=removal_policy,
+            empty_on_delete=destroyed or None,
+        )
+        source = _asset(scope, name, sources)
+        project = BuildProject(
+            scope,
+            "Build",
+            description=f"Builds the image {name} of {deployment.name}",
+            source=source,
+            build_logs=builds.build_logs,
+            buildspec="images/buildspec.yml",
+            timeout_minutes=_TIMEOUT_MINUTES,
+            compute_type=_COMPUTE[name],
+            runs_docker=True,
+        )
+        for statement in _push_statements(repository):
+            project.role.add_to_policy(statement)
+        wait = BuildWait(scope, "Wait")
+        BuildRun(
+            scope,
+            "Run",
+            runner=builds,
+            project=project,
+            resource_type="Custom::DpdImage",
+            physical_id=f"hyperpod-dpd/{deployment.name}/{name}",
+            environment={
+                "IMAGE": name,
+                "REPOSITORY": repository.repository_uri,
+                "TAG": source.asset_hash,
+            },
+            exports=["IMAGE_URI"],
+            wait=wait,
+        )
+        return wait, source.asset_hash
+
+
+def _asset(scope: Construct, name: str, sources: Path) -> assets.Asset:
+    with TemporaryDirectory() as folder:
+        stage(sources_of(name, sources), sources, Path(folder))
+        return assets.Asset(
+            scope, "Sources", path=folder, exclude=excluded(sources), ignore_mode=cdk.IgnoreMode.DOCKER
+        )
+
+
+def _push_statements(repository: ecr.Repository) -> list[iam.PolicyStatement]:
+    return [
+        # a registry token belongs to the account, not to a repository
+        iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+        iam.PolicyStatement(
+            actions=[
+                "ecr:BatchCheckLayerAvailability",
+                "ecr:BatchGetImage",
+                "ecr:CompleteLayerUpload",
+                "ecr:DescribeImages",
+                "ecr:InitiateLayerUpload",
+                "ecr:PutImage",
+                "ecr:UploadLayerPart",
+            ],
+            resources=[repository.repository_arn],
+        ),
+    ]
