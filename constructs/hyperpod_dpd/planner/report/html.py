@@ -6,88 +6,38 @@ from html import escape
 from hyperpod_dpd.physics import GIB
 from hyperpod_dpd.planner.plan import Curve, Plan
 from hyperpod_dpd.planner.report import tables
+from hyperpod_dpd.planner.report.page import figure, page, paragraph, table
 from hyperpod_dpd.planner.report.svg import Bar, Block, Limit, Part, Series, gantt, line_chart, stacked_bars
-from hyperpod_dpd.planner.report.tables import Table
 from hyperpod_dpd.planner.timeline import Timeline
 from hyperpod_dpd.planner.workbench import Evaluation
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1040px; margin: 0 auto;
-  padding: 24px; }
-h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 30px 0 8px; }
-p { margin: 4px 0; } .lead { font-size: 16px; border-left: 4px solid #0b5cad; padding: 8px 12px; background: #f1f6fb; }
-.note { color: #555; font-size: 13px; } .warning { border-left: 4px solid #b45309; padding: 4px 12px; margin: 6px 0; }
-table { border-collapse: collapse; width: 100%; font-size: 13.5px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 8px; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th { border-bottom: 2px solid #888; vertical-align: bottom; white-space: normal; }
-th:first-child, td:first-child { text-align: left; white-space: normal; }
-.scroll { overflow-x: auto; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 18px 26px; }
-figure { margin: 0; max-width: 560px; break-inside: avoid; } figcaption { font-weight: 600; margin-bottom: 2px; }
-svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; }
-svg text { fill: #222; } svg .axis { font-weight: 600; } svg .inside { fill: #fff; font-weight: 600; }
-svg .grid { stroke: #ddd; stroke-width: 1; }
-@media (max-width: 520px) { .plots { grid-template-columns: 1fr; } body { padding: 12px; } }
-@page { size: A4; margin: 13mm; }
-@media print { body { padding: 0; max-width: none; font-size: 11.5px; } h1 { font-size: 17px; } h2 { font-size: 13.5px;
-  margin: 16px 0 4px; } .lead { font-size: 12px; } .note { font-size: 10.5px; } table { font-size: 10.5px; }
-  th, td { padding: 3px 5px; } .plots { grid-template-columns: 1fr 1fr; gap: 12px 16px; } h2 { break-after: avoid; }
-  tr, .warning { break-inside: avoid; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
-"""
 
 
 def plan_as_html(plan: Plan) -> str:
     """Return `plan` as one page without scripts and without anything to fetch."""
-    body = [f"<h1>Plan of {escape(plan.deployment.name)}</h1>", _paragraph(tables.heading(plan), "note")]
+    body = [f"<h1>Plan of {escape(plan.deployment.name)}</h1>", paragraph(tables.heading(plan), "note")]
     if plan.verdict is not None:
-        body.append(_paragraph(f"Verdict: {plan.verdict.text}.", "lead"))
+        body.append(paragraph(f"Verdict: {plan.verdict.text}.", "lead"))
     if plan.traffic is not None:
-        body += ["<h2>Shape</h2>", *map(_paragraph, tables.recommendation_lines(plan))]
-        body += ["<h2>Routing threshold</h2>", *map(_paragraph, tables.threshold_lines(plan))]
-    body += [_paragraph(f"warning: {warning}", "warning") for warning in plan.warnings]
+        body += ["<h2>Shape</h2>", *map(paragraph, tables.recommendation_lines(plan))]
+        body += ["<h2>Routing threshold</h2>", *map(paragraph, tables.threshold_lines(plan))]
+    body += [paragraph(f"warning: {warning}", "warning") for warning in plan.warnings]
     if plan.traffic is not None:
-        body += [_table(tables.traffic_table(plan)), _table(tables.capacity_table(plan))]
+        body += [table(tables.traffic_table(plan)), table(tables.capacity_table(plan))]
     if plan.curves:
         body += [f"<h2>Over the number of users: {escape(_lengths(plan))}</h2>", _plots(plan)]
     body += ["<h2>One request on an idle system</h2>", _timelines(plan)] if plan.timelines else []
-    body += [_table(tables.fit_table(plan)), _memory(plan)]
+    body += [table(tables.fit_table(plan)), _memory(plan)]
     if not plan.fits:
-        body.append(_paragraph(tables.fit_text(plan), "warning"))
-    body += ["<h2>Transfer</h2>", *map(_paragraph, tables.transfer_lines(plan))]
-    body += ["<h2>Cost</h2>", *map(_paragraph, tables.cost_lines(plan))]
+        body.append(paragraph(tables.fit_text(plan), "warning"))
+    body += ["<h2>Transfer</h2>", *map(paragraph, tables.transfer_lines(plan))]
+    body += ["<h2>Cost</h2>", *map(paragraph, tables.cost_lines(plan))]
     body.append(
-        _paragraph(
+        paragraph(
             "Every figure is a prediction of a step-time and queueing model, none is a measurement of this deployment.",
             "note",
         )
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Plan of {escape(plan.deployment.name)}</title><style>{_STYLE}</style></head>\n"
-        f"<body>{''.join(body)}</body></html>\n"
-    )
-
-
-def _paragraph(text: str, kind: str = "") -> str:
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(header)}</th>" for header in table.headers)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    note = _paragraph(table.note, "note") if table.note else ""
-    return (
-        f'<h2>{escape(table.title)}</h2><div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>{note}"
-    )
-
-
-def _figure(caption: str, svg: str) -> str:
-    return f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
+    return page(f"Plan of {plan.deployment.name}", body)
 
 
 def _lengths(plan: Plan) -> str:
@@ -148,7 +98,7 @@ def _line(
         title=caption,
         limit=limit,
     )
-    return _figure(caption, svg)
+    return figure(caption, svg)
 
 
 def _series(curve: Curve, pick: Callable[[Evaluation], float]) -> Series:
@@ -175,7 +125,7 @@ def _memory(plan: Plan) -> str:
         )
         for row in plan.fit
     ]
-    return _figure("Memory of one GPU", stacked_bars(bars, x_label="GiB", title="Memory of one GPU in GiB"))
+    return figure("Memory of one GPU", stacked_bars(bars, x_label="GiB", title="Memory of one GPU in GiB"))
 
 
 def _timelines(plan: Plan) -> str:
@@ -184,7 +134,7 @@ def _timelines(plan: Plan) -> str:
     return (
         '<div class="plots">'
         + "".join(
-            _figure(
+            figure(
                 f"{name}: last token after {timeline.last_token_seconds:.2f} s",
                 _gantt(timeline, kinds, until_seconds=1.35 * longest, title=f"One request, {name}"),
             )

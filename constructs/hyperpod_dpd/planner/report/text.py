@@ -22,21 +22,18 @@ _PIPED_COLUMNS = 120
 
 def print_plan(plan: Plan, stream: TextIO) -> None:
     """Write `plan` for people; colours only where `stream` is a terminal that wants them."""
-    console = Console(file=stream, highlight=False)
-    least = _LEAST_COLUMNS if console.is_terminal else _PIPED_COLUMNS
-    if console.width < least:
-        console = Console(file=stream, highlight=False, width=least)
+    console = console_for(stream)
     console.print(Text(tables.heading(plan), style="bold"))
     if plan.verdict is not None:
         console.print(Text(f"verdict: {plan.verdict.text}", style="bold"))
     console.print()
-    _print_table(console, tables.fit_table(plan))
+    print_table(console, tables.fit_table(plan))
     if not plan.fits:
         console.print(Text(tables.fit_text(plan), style="red"))
     _print_lines(console, "Transfer", tables.transfer_lines(plan))
     if plan.traffic is not None:
-        _print_table(console, tables.traffic_table(plan))
-        _print_table(console, tables.capacity_table(plan))
+        print_table(console, tables.traffic_table(plan))
+        print_table(console, tables.capacity_table(plan))
         _print_lines(console, "Shape", tables.recommendation_lines(plan))
         _print_lines(console, "Routing", tables.threshold_lines(plan))
     _print_lines(console, "Cost", tables.cost_lines(plan))
@@ -44,7 +41,15 @@ def print_plan(plan: Plan, stream: TextIO) -> None:
         console.print(Text.assemble(("warning: ", "yellow"), warning))
 
 
-def _print_table(console: Console, table: Table) -> None:
+def console_for(stream: TextIO) -> Console:
+    """Return a console on `stream` that is wide enough for tables."""
+    console = Console(file=stream, highlight=False)
+    least = _LEAST_COLUMNS if console.is_terminal else _PIPED_COLUMNS
+    return console if console.width >= least else Console(file=stream, highlight=False, width=least)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Write a table with its title and note."""
     shown = RichTable(
         title=table.title,
         title_justify="left",
