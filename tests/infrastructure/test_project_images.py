@@ -21,7 +21,10 @@ from tests.support.template import app, only, resources, synthesized
 RETAIN = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
 DIGEST = "@sha256:" + "a" * 64
 GIVEN = Images(
-    source="given", **{name: f"registry.example/{name}{DIGEST}" for name in ("worker", "router", "jobs")}
+    source="given",
+    worker=f"registry.example/worker{DIGEST}",
+    router=f"registry.example/router{DIGEST}",
+    jobs=f"registry.example/jobs{DIGEST}",
 )
 
 

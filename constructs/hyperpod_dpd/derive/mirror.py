@@ -9,7 +9,6 @@ from hyperpod_dpd.catalog.cluster_charts import (
     LOAD_BALANCER_CONTROLLER,
     ClusterChart,
 )
-from hyperpod_dpd.catalog.engines import DEFAULT_ENGINE
 from hyperpod_dpd.catalog.public_images import COLLECTOR, DCGM_EXPORTER
 from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.derive.engine import effective_engine
@@ -60,7 +59,10 @@ def public_images(deployment: Deployment) -> tuple[str, ...]:
     """
     given = [getattr(deployment.platform.images, key) for key in PROJECT_IMAGES]
     # a profile of the other backend is rendered beside the deployment's own, to compare the two
-    engines = [effective_engine(on_backend(deployment, backend).serving).image for backend in DEFAULT_ENGINE]
+    engines = [
+        effective_engine(on_backend(deployment, "self-managed").serving).image,
+        effective_engine(on_backend(deployment, "operator").serving).image,
+    ]
     images = [*engines, *given, *_platform_images(deployment)]
     return tuple(dict.fromkeys(image for image in images if image is not None and is_public(image)))
 
