@@ -1,6 +1,7 @@
 """The platform stack."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import aws_cdk as cdk
 from constructs import Construct, DependencyGroup, IDependable
@@ -12,6 +13,7 @@ from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.derive.model_store import has_bucket, import_origin
 from hyperpod_dpd.hyperpod import HyperPodCluster
+from hyperpod_dpd.images import ProjectImages, PublicImageMirror
 from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.observability.alert_topic import AlertTopic
 from hyperpod_dpd.readiness import Readiness, Wait, nodes_of
@@ -21,6 +23,9 @@ from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.storage import AccessLogs, ModelImport, ModelStore
 from stacks.removal import removal_policy
+
+_SOURCES = Path(__file__).parents[1]
+"""What the images are built from."""
 
 _NODES_WITHIN = cdk.Duration.hours(12)
 """Deep health checks take hours, scarce capacity longer; CloudFormation waits no longer than this."""
@@ -97,6 +102,7 @@ class PlatformStack(cdk.Stack):
         self.model_ready: IDependable = DependencyGroup()
         self.revision = ""
         self._model()
+        self._images()
 
     def _handle(
         self,
@@ -157,3 +163,21 @@ class PlatformStack(cdk.Stack):
                 secrets=self.secrets,
                 builds=self.builds,
             ).imported
+
+    def _images(self) -> None:
+        deployment = self._deployment
+        images = ProjectImages(
+            self,
+            "Images",
+            deployment=deployment,
+            builds=self.builds,
+            sources=_SOURCES,
+            removal_policy=self._removal,
+        )
+        self.bindings = {**self.bindings, **images.bindings}
+        self.revision = images.revision
+        if deployment.platform.images.mirror_public_images:
+            mirror = PublicImageMirror(
+                self, "ImageMirror", deployment=deployment, builds=self.builds, sources=_SOURCES
+            )
+            self.bindings = {**self.bindings, **mirror.bindings}
