@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.exits import Exit
+from hyperpod_dpd.evidence.proof_job import write_proof
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.serving.profile import Profile, expressible
 from hyperpod_dpd.serving.render import write_platform, write_profiles
@@ -79,6 +80,8 @@ def _write(deployments: Sequence[Deployment]) -> None:
             sys.stdout.write(f"{deployment.name}/{profile.value}: {len(changed)} files changed\n")
         changed = write_platform(deployment, RENDERED)
         sys.stdout.write(f"{deployment.name}/platform: {len(changed)} files changed\n")
+        changed = write_proof(deployment, RENDERED)
+        sys.stdout.write(f"{deployment.name}/proof: {len(changed)} files changed\n")
         _say_about_other_backend(deployment)
 
 

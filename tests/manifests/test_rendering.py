@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hyperpod_dpd.evidence.proof_job import PROOF
 from hyperpod_dpd.observability.platform import PLATFORM
 from hyperpod_dpd.rules.check import DeploymentRefusedError
 from hyperpod_dpd.serving.profile import Profile, profiles_of
@@ -45,6 +46,7 @@ def test_nothing_is_committed_that_no_deployment_asks_for() -> None:
     assert {(path.parent.name, path.name) for path in RENDERED.glob("*/*")} == {
         *((load(file).deployment.name, profile.value) for file, profile in COMMITTED),
         *((load(file).deployment.name, PLATFORM) for file in FILES),
+        *((load(file).deployment.name, PROOF) for file in FILES),
     }
 
 

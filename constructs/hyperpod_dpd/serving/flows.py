@@ -10,6 +10,8 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from hyperpod_dpd.derive.addresses import SERVICE_CIDR, address_plan
+from hyperpod_dpd.observability.exporters import exporters_namespace
+from hyperpod_dpd.observability.jobs import EFA_PORT
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.spec import Deployment, HuggingFaceSource, S3Source
@@ -101,6 +103,7 @@ def flows(
         *_router(deployment),
         *_workers(deployment, workers, hand_offs),
         *_tracing(deployment),
+        *_proof(deployment, workers, hand_offs),
     )
 
 
@@ -134,6 +137,7 @@ def collector_flows(
             destination=Pods(namespace=exporters_namespace, component=exporter.component),
             ports=(Ports.one(exporter.port),),
         )
+    yield from _exporters_for_proofs(exporters, exporters_namespace)
     yield Flow(name="dns", source=collector, destination=_DNS, ports=(Ports.one(53, "UDP"), Ports.one(53)))
     yield Flow(
         name="pod-identity",
@@ -161,6 +165,19 @@ def exporter_flows(
             destination=Pods(namespace=exporters_namespace, component=exporter.component),
             ports=(Ports.one(exporter.port),),
         )
+    yield from _exporters_for_proofs(exporters, exporters_namespace)
+
+
+def _exporters_for_proofs(exporters: tuple[Exporter, ...], exporters_namespace: str) -> Iterator[Flow]:
+    """Yield the proofs' way to EFA counters: each reads them before and after its prompts."""
+    for exporter in exporters:
+        if exporter.component is Component.EFA_EXPORTER:
+            yield Flow(
+                name="proofs",
+                source=PodsOfEveryDeployment(label=(names.COMPONENT_LABEL, Component.PROOF.value)),
+                destination=Pods(namespace=exporters_namespace, component=exporter.component),
+                ports=(Ports.one(exporter.port),),
+            )
 
 
 _DNS: Final = ForeignPods(namespace="kube-system", labels=(("k8s-app", "kube-dns"),))
@@ -258,6 +275,55 @@ def _tracing(deployment: Deployment) -> Iterator[Flow]:
     collector = ForeignPods(namespace=host[1]) if in_cluster else Addresses(cidrs=(ANYWHERE,))
     for source in (_router_pods(deployment), _worker_pods(deployment)):
         yield Flow(name="traces", source=source, destination=collector, ports=(Ports.one(port),))
+
+
+def reads_workspace(deployment: Deployment) -> bool:
+    """Whether EFA counters are to be read in the cluster's Prometheus workspace: those of HyperPod's own exporters.
+
+    The workspace of a cluster that somebody else owns is not known.
+    """
+    return deployment.platform.exporters == "observability-addon" and deployment.cluster.existing is None
+
+
+def _proof(
+    deployment: Deployment, workers: tuple[Component, ...], hand_offs: tuple[HandOff, ...]
+) -> Iterator[Flow]:
+    """Yield the flows of the proof: it reads what workers count, asks for pods, and tells its verdict."""
+    if not hand_offs:
+        return
+    proof = Pods(namespace=names.system_namespace(deployment), component=Component.PROOF)
+    for component in workers:
+        yield Flow(
+            name="proof",
+            source=proof,
+            destination=_worker_pods(deployment, component),
+            ports=(Ports.one(names.WORKER_HTTP_PORT),),
+        )
+    yield Flow(name="api-server", source=proof, destination=_api_server(deployment), ports=(Ports.one(443),))
+    if deployment.platform.exporters == "manifests":
+        yield Flow(
+            name="efa-counters",
+            source=proof,
+            destination=ForeignPods(
+                namespace=exporters_namespace(deployment),
+                labels=((names.COMPONENT_LABEL, Component.EFA_EXPORTER.value),),
+            ),
+            ports=(Ports.one(EFA_PORT),),
+        )
+    if reads_workspace(deployment):
+        yield Flow(
+            name="pod-identity",
+            source=proof,
+            destination=Addresses(cidrs=(POD_IDENTITY_ADDRESS,)),
+            ports=(Ports.one(80),),
+        )
+        # the workspace has public addresses, or those of an interface endpoint in the VPC: a policy cannot name either
+        yield Flow(
+            name="workspace",
+            source=proof,
+            destination=Addresses(cidrs=(ANYWHERE,)),
+            ports=(Ports.one(443),),
+        )
 
 
 def _scraper(deployment: Deployment) -> ForeignPods:

@@ -72,6 +72,8 @@ class Component(StrEnum):
     DECODE = "decode"
     COLOCATED = "colocated"
     ROUTER = "router"
+    PROOF = "proof"
+    BENCHMARK = "benchmark"
     COLLECTOR = "metrics-collector"
     DCGM_EXPORTER = "dcgm-exporter"
     EFA_EXPORTER = "efa-exporter"
@@ -128,6 +130,8 @@ def labels(deployment: Deployment, component: Component | None = None) -> dict[s
 
 _SOFTWARE: Final = {
     Component.ROUTER: "dpd-router",
+    Component.PROOF: "dpd-proof",
+    Component.BENCHMARK: "genai-bench",
     Component.COLLECTOR: "opentelemetry-collector",
     Component.DCGM_EXPORTER: "dcgm-exporter",
     Component.EFA_EXPORTER: "efa-exporter",

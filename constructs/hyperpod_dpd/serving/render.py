@@ -34,7 +34,7 @@ class Rendering:
     """Everything that a profile, or the platform once for all deployments, puts on the cluster."""
 
     deployment: Deployment
-    profile: Profile | Literal["platform"]
+    profile: Profile | Literal["platform", "proof"]
     files: tuple[RenderedFile, ...]
 
     @property
@@ -83,17 +83,18 @@ def render(deployment: Deployment, profile: Profile) -> Rendering:
             raise DeploymentRefusedError(report)
     app = App()
     ProfileCharts(app, deployment=deployment, profile=profile)
-    return Rendering(deployment=deployment, profile=profile, files=_files(app))
+    return Rendering(deployment=deployment, profile=profile, files=rendered_files(app))
 
 
 def render_platform(deployment: Deployment) -> Rendering:
     """Return what the cluster of `deployment` needs once: collector, exporters and dashboards, as far as asked for."""
     app = App()
     PlatformCharts(app, deployment=deployment)
-    return Rendering(deployment=deployment, profile=PLATFORM, files=_files(app))
+    return Rendering(deployment=deployment, profile=PLATFORM, files=rendered_files(app))
 
 
-def _files(app: App) -> tuple[RenderedFile, ...]:
+def rendered_files(app: App) -> tuple[RenderedFile, ...]:
+    """Return a file per chart of `app`."""
     return tuple(RenderedFile(name=chart.node.id, objects=tuple(chart.to_json())) for chart in app.charts)
 
 

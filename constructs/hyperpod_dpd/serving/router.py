@@ -168,7 +168,7 @@ class Router(Construct):
                 + DEREGISTRATION_SECONDS
                 + SHUTDOWN_MARGIN_SECONDS
             ),
-            affinity=_affinity(self._deployment),
+            affinity=off_gpu_nodes(self._deployment),
             user=USER_ID,
         )
 
@@ -261,8 +261,8 @@ def _probe(path: str, *, period_seconds: int, failure_threshold: int) -> dict[st
     return http_probe(probe, HTTP_PORT_NAME)
 
 
-def _affinity(deployment: Deployment) -> dict[str, Any]:
-    """Keep the router off the GPU nodes, which come and go, and near them: each hop to another zone costs."""
+def off_gpu_nodes(deployment: Deployment) -> dict[str, Any]:
+    """Return the affinity that keeps a pod off the GPU nodes, which come and go, and near them: each hop to another zone costs."""
     groups = [group.name for group in deployment.hyperpod.instance_groups]
     return {
         "nodeAffinity": {

@@ -58,6 +58,11 @@ def load_balancer_idle_seconds(deployment: Deployment) -> int:
     return min(deployment.serving.longest_generation_seconds + wait, LONGEST_IDLE_SECONDS)
 
 
+def drain_grace_seconds(deployment: Deployment) -> int:
+    """Return how long the router waits, in seconds, before it clears away a hand-off that was not heard of."""
+    return math.ceil(deployment.serving.transfer.allocation_timeout_seconds) + DRAIN_MARGIN_SECONDS
+
+
 def _discovery(
     deployment: Deployment, decoders: Component, *, disaggregates: bool
 ) -> Iterator[tuple[str, str]]:
@@ -85,10 +90,7 @@ def _hand_off(deployment: Deployment, facts: ServingFacts) -> Iterator[tuple[str
     yield "alloc-port-base", str(facts.decode_ports.alloc_base)
     yield "port-epochs", str(facts.decode_ports.epochs)
     # nothing may still be written when the decoder is asked to throw the chunks away
-    yield (
-        "drain-grace-seconds",
-        str(math.ceil(transfer.allocation_timeout_seconds) + DRAIN_MARGIN_SECONDS),
-    )
+    yield "drain-grace-seconds", str(drain_grace_seconds(deployment))
 
 
 def _limits(deployment: Deployment, routing: Routing) -> Iterator[tuple[str, str]]:
