@@ -6,7 +6,8 @@ from hyperpod_dpd.derive.model_store import import_origin
 from hyperpod_dpd.spec import Deployment, HubOrigin, HuggingFaceSource
 from hyperpod_dpd.spec.value import record
 
-_OWNED: Final = "hyperpod-dpd"
+OWNED: Final = "hyperpod-dpd"
+"""First part of the names of secrets that deployments make."""
 _ARN: Final = "arn:"
 
 
@@ -26,7 +27,7 @@ class NamedSecret:
 
 def own_secret_prefix(deployment: Deployment) -> str:
     """Return what the names of the deployment's own secrets start with."""
-    return f"{_OWNED}/{deployment.name}/"
+    return f"{OWNED}/{deployment.name}/"
 
 
 def named_secrets(deployment: Deployment) -> tuple[NamedSecret, ...]:
