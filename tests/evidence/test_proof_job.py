@@ -9,10 +9,10 @@ import pytest
 
 from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.evidence.proof.options import Options, parse
+from hyperpod_dpd.evidence.proof_arguments import proof_arguments
 from hyperpod_dpd.evidence.proof_job import (
     PROOF,
     NotProvableError,
-    proof_arguments,
     proof_job_name,
     render_proof,
     write_proof,
@@ -37,12 +37,12 @@ def proof(name: str = "p5", profile: Profile = Profile.SELF_MANAGED) -> Renderin
     return render_proof(given, profile, revision=REVISION)
 
 
-def told(deployment: Deployment, profile: Profile = Profile.SELF_MANAGED) -> Options:
+def told(deployment: Deployment) -> Options:
     """What the program understands of the arguments that are rendered for it."""
     return parse(
         [
             argument.replace("${dpd:AMP_WORKSPACE_URL}", "https://amp")
-            for argument in proof_arguments(deployment, profile)
+            for argument in proof_arguments(deployment)
         ]
     )
 
@@ -135,7 +135,7 @@ def test_the_program_finds_the_pods_that_are_rendered() -> None:
 
 def test_on_the_operator_workers_counters_and_logs_are_the_evidence() -> None:
     deployment = operated()["operated"]
-    given = told(deployment, Profile.OPERATOR)
+    given = told(deployment)
     assert not given.target.router_metrics
     assert given.target.url == (
         f"http://dpd-{deployment.name}-workers-routing-service.hyperpod-inference-system.svc.cluster.local:443"
@@ -245,7 +245,7 @@ def test_what_hands_nothing_over_cannot_be_proven(profile: Profile) -> None:
     with pytest.raises(
         NotProvableError, match=r"hands nothing over.*help: prove `self-managed` or `operator`"
     ):
-        proof_arguments(ready(), profile)
+        render_proof(ready(), profile, revision=REVISION)
     assert not [
         policy
         for policy in of_kind(rendering("p5", Profile.BASELINE).objects, "NetworkPolicy")

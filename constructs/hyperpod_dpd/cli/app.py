@@ -34,6 +34,10 @@ COMMANDS = {
         "hyperpod_dpd.cli.preflight",
         "ask the account, before anything is deployed, what would fail",
     ),
+    "proof": (
+        "hyperpod_dpd.cli.proof",
+        "prove that the KV cache moves in the running deployment, or say why not",
+    ),
     "scale": (
         "hyperpod_dpd.cli.scale",
         "give instance groups another number of nodes, now and without a deployment",

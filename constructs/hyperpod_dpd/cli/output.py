@@ -34,6 +34,7 @@ _COLOURS = {
     "ok": "32",
     "wrong": "31",
     "unknown": "33",
+    "note": "36",
 }
 
 

@@ -1,7 +1,6 @@
 """The proof as a Job: it runs once per release, when the workers are ready, and its verdict is the release's."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,16 +8,11 @@ import cdk8s_plus_27 as kplus
 from cdk8s import App, Chart
 from constructs import Construct
 
-from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.derive.backend import on_backend
-from hyperpod_dpd.derive.operator_endpoint import OPERATOR_NAMESPACE, ROUTING_PORT, routing_service
-from hyperpod_dpd.evidence.proof.target import CHAT, COMPLETIONS
-from hyperpod_dpd.observability.exporters import exporters_namespace
-from hyperpod_dpd.observability.jobs import EFA_PORT
-from hyperpod_dpd.observability.scraping import OPERATOR_ROLE_LABEL
+from hyperpod_dpd.evidence.proof_arguments import TIMEOUT_SECONDS, proof_arguments
+from hyperpod_dpd.observability.jobs import exporters_namespace
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
-from hyperpod_dpd.serving.flows import reads_workspace
 from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.objects import api_object, metadata
@@ -26,7 +20,7 @@ from hyperpod_dpd.serving.pod import Container, Volume, empty_dir, pod_spec
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import Rendering, rendered_files, write
 from hyperpod_dpd.serving.router import USER_ID, off_gpu_nodes
-from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY, drain_grace_seconds
+from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY
 from hyperpod_dpd.serving.secrets import API_KEYS_SECRET
 from hyperpod_dpd.spec import Deployment
 
@@ -36,16 +30,10 @@ PROOF: Final = "proof"
 PROVEN: Final = (Profile.SELF_MANAGED, Profile.OPERATOR)
 """Profiles that hand over, and can be proven."""
 
-REQUEST_SECONDS: Final = 90
-TIMEOUT_SECONDS: Final = 300
-"""Longest proof: prompts, and waiting for counters that come late."""
-
 START_SECONDS: Final = 300
 """For the image's pull, on top, before the Job is ended from outside."""
 
 MEMORY_MIB: Final = 256
-
-_DRAIN_MARGIN_SECONDS: Final = 15
 
 
 class NotProvableError(ValueError):
@@ -81,11 +69,16 @@ class ProofJob(Construct):
             UnresolvedError: something that the deployment names does not exist or does not go together.
         """
         super().__init__(scope, identifier)
+        if profile not in PROVEN:
+            raise NotProvableError(
+                f"profile `{profile}` hands nothing over, so there is nothing to prove. help: prove "
+                + " or ".join(f"`{each}`" for each in PROVEN)
+            )
         deployment = on_backend(deployment, profile.backend)
         self._deployment = deployment
         self._namespace = names.system_namespace(deployment)
         self._labels = names.labels(deployment, Component.PROOF)
-        arguments = proof_arguments(deployment, profile)
+        arguments = proof_arguments(deployment)
         account = kplus.ServiceAccount(
             self,
             "account",
@@ -197,96 +190,6 @@ def write_proof(deployment: Deployment, directory: Path) -> tuple[Path, ...]:
     revision = "".join(file.read_text(encoding="utf-8") for file in files)
     rendering = render_proof(deployment, profile, revision=revision)
     return write(rendering, directory / deployment.name / PROOF)
-
-
-def proof_arguments(deployment: Deployment, profile: Profile) -> tuple[str, ...]:
-    """Return the command line of the proof of `profile` on its cluster.
-
-    Raises:
-        NotProvableError: the profile hands nothing over.
-        UnresolvedError: something that the deployment names does not exist or does not go together.
-    """
-    if profile not in PROVEN:
-        raise NotProvableError(
-            f"profile `{profile}` hands nothing over, so there is nothing to prove. help: prove "
-            + " or ".join(f"`{each}`" for each in PROVEN)
-        )
-    deployment = on_backend(deployment, profile.backend)
-    pairs = [
-        *target_arguments(deployment, profile),
-        *_places(deployment, profile),
-        *_cluster_counters(deployment),
-    ]
-    return (*(f"--{name}={value}" for name, value in pairs), *_switches(profile), "--event")
-
-
-def target_arguments(deployment: Deployment, profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield what the proof has to know about `deployment`, wherever it runs from."""
-    facts = resolve(deployment)
-    model = deployment.model
-    operated = profile is Profile.OPERATOR
-    host = (
-        f"{routing_service(deployment)}.{OPERATOR_NAMESPACE}.svc.cluster.local:{ROUTING_PORT}"
-        if operated
-        else f"{names.router_host(deployment)}:{names.ROUTER_PORT}"
-    )
-    yield "url", f"http://{host}"
-    yield "model", model.served_name or model.name
-    yield "threshold", str(deployment.routing.threshold_tokens)
-    yield "path", _path(deployment) if operated else COMPLETIONS
-    transfer = "lmcache-pd" if operated else deployment.serving.transfer.type
-    yield "transfer", transfer
-    yield "tensor-parallel", str(facts.tensor_parallel)
-    yield "max-model-len", str(facts.max_model_len_tokens)
-    yield "kv-bytes-per-token", str(facts.kv_bytes_per_token_per_rank * facts.tensor_parallel)
-    if transfer == "lmcache-pd":
-        yield "chunk-tokens", str(facts.chunk_tokens)
-        yield "buffer-chunks", str(facts.decode.pd_buffer.chunks)
-        yield "drain-seconds", str(drain_grace_seconds(deployment) + _DRAIN_MARGIN_SECONDS)
-    yield "request-seconds", str(REQUEST_SECONDS)
-    yield "timeout-seconds", str(TIMEOUT_SECONDS)
-
-
-def _path(deployment: Deployment) -> str:
-    """Return the path that the operator's router serves; of any other the proof knows no answer."""
-    path = "/" + deployment.serving.operator.invocation_path.lstrip("/")
-    return COMPLETIONS if path == COMPLETIONS else CHAT
-
-
-def _places(deployment: Deployment, profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "workers-namespace", names.workers_namespace(deployment)
-    for component in (Component.PREFILL, Component.DECODE):
-        labels = (
-            {OPERATOR_ROLE_LABEL: component.value}
-            if profile is Profile.OPERATOR
-            else names.selector(deployment, component)
-        )
-        yield f"{component.value}-selector", _selector(labels)
-    yield "worker-port", str(names.WORKER_HTTP_PORT)
-    if profile is Profile.OPERATOR:
-        yield "log-container", f"{Component.DECODE.value}-"
-    elif deployment.platform.network_policies == "enforced":
-        yield "forbidden-port", str(resolve(deployment).decode_ports.init_base)
-    if deployment.routing.api_keys_secret is not None and profile is Profile.SELF_MANAGED:
-        yield "api-key-file", f"{API_KEYS_DIRECTORY}/{names.API_KEYS_KEY}"
-
-
-def _cluster_counters(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    if deployment.platform.exporters == "manifests":
-        yield "exporters-namespace", exporters_namespace(deployment)
-        yield "exporters-selector", _selector(names.selector(deployment, Component.EFA_EXPORTER))
-        yield "exporters-port", str(EFA_PORT)
-    if reads_workspace(deployment):
-        yield "efa-query-url", Binding.AMP_WORKSPACE_URL.placeholder
-        yield "efa-query-region", deployment.region
-
-
-def _switches(profile: Profile) -> tuple[str, ...]:
-    return ("--no-router-metrics",) if profile is Profile.OPERATOR else ()
-
-
-def _selector(labels: dict[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
 def _field(name: str, path: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from hyperpod_dpd.catalog.instances import instance_types
 from hyperpod_dpd.catalog.public_images import DCGM_EXPORTER, efa_exporter
-from hyperpod_dpd.observability.jobs import DCGM, EFA, Job
+from hyperpod_dpd.observability.jobs import DCGM, EFA, Job, exporters_namespace
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.objects import api_object, metadata
@@ -16,11 +16,6 @@ from hyperpod_dpd.serving.pod import Container, Privilege, Volume, pod_spec
 from hyperpod_dpd.spec import Deployment
 
 NOBODY: Final = 65534
-
-
-def exporters_namespace(deployment: Deployment) -> str:
-    """Namespace of the exporters: they read the node, which Pod Security `restricted` forbids."""
-    return f"{deployment.platform.scraping_namespace}-nodes"
 
 
 class Exporters(Construct):

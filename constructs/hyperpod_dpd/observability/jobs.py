@@ -9,6 +9,7 @@ from typing import Final
 
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.names import Component
+from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
 
 SCRAPE_INTERVAL_SECONDS: Final = 30
@@ -69,3 +70,16 @@ SERVING_JOBS: Final = (PREFILL, DECODE, COLOCATED, ROUTER)
 
 EXPORTER_JOBS: Final = (DCGM, EFA)
 """Jobs over the exporters that this project renders, one pod per GPU node of the cluster."""
+
+
+def exporters_namespace(deployment: Deployment) -> str:
+    """Namespace of the exporters: they read the node, which Pod Security `restricted` forbids."""
+    return f"{deployment.platform.scraping_namespace}-nodes"
+
+
+def efa_counters_are_in_workspace(deployment: Deployment) -> bool:
+    """Whether EFA counters are read in the cluster's Prometheus workspace: those of HyperPod's own exporters.
+
+    The workspace of a cluster that somebody else owns is not known.
+    """
+    return deployment.platform.exporters == "observability-addon" and deployment.cluster.existing is None

@@ -10,8 +10,8 @@ from cdk8s import App, Chart
 from constructs import Construct
 
 from hyperpod_dpd.observability.collector import Collector
-from hyperpod_dpd.observability.exporters import Exporters, exporters_namespace
-from hyperpod_dpd.observability.jobs import EXPORTER_JOBS
+from hyperpod_dpd.observability.exporters import Exporters
+from hyperpod_dpd.observability.jobs import EXPORTER_JOBS, exporters_namespace
 from hyperpod_dpd.observability.monitors import Monitors
 from hyperpod_dpd.observability.scraping import scraped_labels
 from hyperpod_dpd.serving import names

@@ -10,8 +10,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from hyperpod_dpd.derive.addresses import SERVICE_CIDR, address_plan
-from hyperpod_dpd.observability.exporters import exporters_namespace
-from hyperpod_dpd.observability.jobs import EFA_PORT
+from hyperpod_dpd.observability.jobs import EFA_PORT, efa_counters_are_in_workspace, exporters_namespace
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.spec import Deployment, HuggingFaceSource, S3Source
@@ -277,14 +276,6 @@ def _tracing(deployment: Deployment) -> Iterator[Flow]:
         yield Flow(name="traces", source=source, destination=collector, ports=(Ports.one(port),))
 
 
-def reads_workspace(deployment: Deployment) -> bool:
-    """Whether EFA counters are to be read in the cluster's Prometheus workspace: those of HyperPod's own exporters.
-
-    The workspace of a cluster that somebody else owns is not known.
-    """
-    return deployment.platform.exporters == "observability-addon" and deployment.cluster.existing is None
-
-
 def _proof(
     deployment: Deployment, workers: tuple[Component, ...], hand_offs: tuple[HandOff, ...]
 ) -> Iterator[Flow]:
@@ -310,7 +301,7 @@ def _proof(
             ),
             ports=(Ports.one(EFA_PORT),),
         )
-    if reads_workspace(deployment):
+    if efa_counters_are_in_workspace(deployment):
         yield Flow(
             name="pod-identity",
             source=proof,

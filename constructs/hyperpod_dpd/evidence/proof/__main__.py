@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hyperpod_dpd.evidence.proof.kubernetes import Api, Pod
-from hyperpod_dpd.evidence.proof.options import Options, Place, parse
+from hyperpod_dpd.evidence.proof.options import Options, Place, parse, with_key
 from hyperpod_dpd.evidence.proof.result import ProofResult
 from hyperpod_dpd.evidence.proof.run import Logs, prove
 
@@ -43,9 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _found(given: Options, api: Api | None) -> tuple[Options, Logs | None]:
     """Return the options with the addresses that only the cluster knows, and what reads the decoders' logs."""
-    target = given.target
-    if given.api_key_file is not None:
-        target = replace(target, api_key=_first_key(given.api_key_file))
+    target = with_key(given)
     logs: Logs | None = None
     if api is not None and given.prefill is not None and given.decode is not None:
         prefill, decode = api.pods(given.prefill), api.pods(given.decode)
@@ -76,14 +74,6 @@ def _reader(api: Api, place: Place, pods: Sequence[Pod], container: str) -> Logs
         )
 
     return read
-
-
-def _first_key(path: Path) -> str:
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    keys = [line for line in lines if line and not line.startswith("#")]
-    if not keys:
-        raise OSError(f"`{path}` has no key")
-    return keys[0]
 
 
 def _tell(api: Api, result: ProofResult) -> None:

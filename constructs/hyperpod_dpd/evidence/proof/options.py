@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,21 @@ def parse(arguments: Sequence[str]) -> Options:
         api_key_file=given.api_key_file,
         event=given.event,
     )
+
+
+def with_key(options: Options) -> Target:
+    """Return the target with the first key of the file that `options` name, if any.
+
+    Raises:
+        OSError: the file cannot be read, or has no key.
+    """
+    if options.api_key_file is None:
+        return options.target
+    lines = (line.strip() for line in options.api_key_file.read_text(encoding="utf-8").splitlines())
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise OSError(f"`{options.api_key_file}` has no key")
+    return replace(options.target, api_key=keys[0])
 
 
 def _target(given: argparse.Namespace) -> Target:
