@@ -41,6 +41,11 @@ class Case:
     # Answers -----------------------------------------------------------------------------------------------------------
 
     @property
+    def wants_hand_off(self) -> bool:
+        """Whether long prompts shall be handed over at all."""
+        return self.target.threshold_tokens is not None
+
+    @property
     def unanswered(self) -> tuple[Sent, ...]:
         """Prompts without a good answer."""
         return tuple(sent for sent in (self.short, *self.long) if sent is not None and not sent.answered)
@@ -82,7 +87,12 @@ class Case:
 
         A first token that is half a character cannot be continued; the next prompt's may be whole.
         """
-        if self.unanswered or self.direct or set(self.fallback) - {"first_token_text_unknown"}:
+        if (
+            not self.wants_hand_off
+            or self.unanswered
+            or self.direct
+            or set(self.fallback) - {"first_token_text_unknown"}
+        ):
             return False
         return bool(self.idle) or (self.busy.router is not None and not self.disaggregated)
 

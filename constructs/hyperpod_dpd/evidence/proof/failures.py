@@ -46,11 +46,14 @@ class Failure:
     runbook: str = ""
 
 
+_OF_A_HAND_OFF = frozenset({Topic.LONG, Topic.FABRIC})
+
+
 def diagnose(case: Case) -> Iterator[Finding]:
     """Yield what is wrong, one finding per topic at most."""
     told = set()
     for failure in FAILURES:
-        if failure.topic in told:
+        if failure.topic in told or (failure.topic in _OF_A_HAND_OFF and not case.wants_hand_off):
             continue
         says = failure.seen(case)
         if says is None:

@@ -11,7 +11,12 @@ _WORDS: Final = (
 """Words of at least one token and, with their space, at least six characters: a router that takes characters / 4 for
 tokens counts more of them than there are words, too."""
 
-SHORT_WORDS: Final = 24
+_MOST_SHORT_WORDS: Final = 96
+_LEAST_SHORT_WORDS: Final = 8
+_MOST_TOKENS_PER_WORD: Final = 8
+
+_MARGIN: Final = 1.25
+"""Factor on the measured tokens per word: other words of the list may have more."""
 
 OUTPUT_TOKENS: Final = 4
 """Tokens asked for. A hand-off needs two at least."""
@@ -25,6 +30,13 @@ def text(words: int) -> str:
     return " ".join(secrets.choice(_WORDS) for _ in range(words))
 
 
+def short_words(threshold_tokens: int | None) -> int:
+    """Return how many words surely stay below the threshold; many, so that what a chat template adds weighs little."""
+    if threshold_tokens is None:
+        return _MOST_SHORT_WORDS
+    return min(_MOST_SHORT_WORDS, max(_LEAST_SHORT_WORDS, threshold_tokens // _MOST_TOKENS_PER_WORD))
+
+
 def long_words(
     threshold_tokens: int, *, chunk_tokens: int, longest_tokens: int, tokens_per_word: float
 ) -> int:
@@ -34,8 +46,8 @@ def long_words(
         threshold_tokens: tokens that must be reached; a word is at least one.
         chunk_tokens: tokens per chunk.
         longest_tokens: tokens that must not be exceeded.
-        tokens_per_word: most tokens that a word takes, measured.
+        tokens_per_word: tokens per word of the short prompt.
     """
     wanted = max(threshold_tokens, chunk_tokens) + 2 * chunk_tokens
-    room = int((longest_tokens - CONTEXT_MARGIN_TOKENS) / max(1.0, tokens_per_word))
+    room = int((longest_tokens - CONTEXT_MARGIN_TOKENS) / max(1.0, _MARGIN * tokens_per_word))
     return max(1, min(wanted, room))

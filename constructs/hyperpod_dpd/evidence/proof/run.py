@@ -74,8 +74,9 @@ def prove(
 
 def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) -> Case:
     before = read(target, deadline)
-    say(f"sending a prompt of {prompts.SHORT_WORDS} words")
-    short = send(target, prompts.SHORT_WORDS, deadline)
+    words = prompts.short_words(target.threshold_tokens)
+    say(f"sending a prompt of {words} words")
+    short = send(target, words, deadline)
     between = read(target, deadline)
     threshold = target.threshold_tokens
     below = threshold is None or (short.prompt_tokens or 0) < threshold
@@ -141,12 +142,14 @@ def _long_words(target: Target, short: Sent) -> int:
         target.threshold_tokens or 0,
         chunk_tokens=target.chunk_tokens,
         longest_tokens=target.max_model_len_tokens,
-        tokens_per_word=(short.prompt_tokens or 0) / prompts.SHORT_WORDS,
+        tokens_per_word=(short.prompt_tokens or 0) / short.words,
     )
 
 
 def _patience(case: Case) -> float:
     """Return for how many seconds counters may still come that would tell more than those that are there."""
+    if not case.wants_hand_off:
+        return 0.0
     target = case.target
     waits = [0.0]
     if case.fallback.get("notification_timeout", 0) > case.drained:

@@ -71,7 +71,9 @@ def bad_answer(case: Case) -> str | None:
 
 
 def short_disaggregated(case: Case) -> str | None:
-    """Say that a short prompt was handed over."""
+    """Say that a prompt was handed over that should not have been: a short one, or any where nothing shall be."""
+    if not case.wants_hand_off and (case.disaggregated or case.fallback):
+        return f"{long_ones(case)} were handed over, although the threshold is `never`"
     short = case.short
     if short is None or not short.answered:
         return None
