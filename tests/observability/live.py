@@ -21,10 +21,11 @@ from aiohttp import web
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, SimulatedCluster
 from hyperpod_dpd.observability.rules import definition, rule_groups
+from hyperpod_dpd.rehearsal.prometheus import faster
 from hyperpod_dpd.spec import Deployment
 from tests.router.support import prompt
 from tests.support.deployments import ROOT, changed, ready
-from tests.support.prometheus import faster, program
+from tests.support.prometheus import program
 
 SPEED = 60
 """Simulated seconds in one real second, for scrapes and rules."""

@@ -1,6 +1,5 @@
 """`promtool` and other programs of Debian over rules and expressions of this project."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -50,29 +49,3 @@ def unit_test(rules: str, tests: Iterable[Mapping[str, Any]], folder: Path) -> s
     path.write_text(yaml.safe_dump(document, width=10_000, sort_keys=False), encoding="utf-8")
     done = promtool("test", "rules", path)
     return "" if done.returncode == 0 else done.stdout + done.stderr
-
-
-_DURATION = re.compile(r"(?<=\[)(\d+)([smhd])(?=\])|(?<=offset )(\d+)([smhd])\b")
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def faster(rules: str, factor: int) -> str:
-    """Return a rule file in which every window, offset, interval and `for` is `factor` times shorter.
-
-    Thresholds stay as they are: a rate per second means the same in a window of 5 seconds as in one of 5 minutes.
-    """
-
-    def shorter(count: str, unit: str) -> str:
-        return f"{int(count) * _UNIT_SECONDS[unit] * 1000 // factor}ms"
-
-    def replaced(match: re.Match[str]) -> str:
-        return shorter(*(part for part in match.groups() if part))
-
-    document = yaml.safe_load(rules)
-    for group in document["groups"]:
-        group["interval"] = shorter(group["interval"][:-1], group["interval"][-1])
-        for rule in group["rules"]:
-            rule["expr"] = _DURATION.sub(replaced, rule["expr"])
-            if "for" in rule:
-                rule["for"] = shorter(rule["for"][:-1], rule["for"][-1])
-    return yaml.safe_dump(document, width=10_000, sort_keys=False)

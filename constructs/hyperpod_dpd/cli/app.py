@@ -12,6 +12,7 @@ from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 
 COMMANDS = {
+    "benchmark": ("hyperpod_dpd.cli.benchmark", "write the manifests of a benchmark job"),
     "bind": ("hyperpod_dpd.cli.bind", "put an account's values into rendered manifests"),
     "check": ("hyperpod_dpd.cli.check", "check deployment files against every rule"),
     "compare": (
@@ -42,7 +43,12 @@ COMMANDS = {
         "hyperpod_dpd.cli.scale",
         "give instance groups another number of nodes, now and without a deployment",
     ),
+    "rehearse": (
+        "hyperpod_dpd.cli.rehearse",
+        "run the rendered manifests on this machine: real router, simulated engines, faults",
+    ),
     "schema": ("hyperpod_dpd.cli.schema", "print the JSON Schema of a deployment file"),
+    "secret": ("hyperpod_dpd.cli.secret", "fill a secret, from standard input or without echo"),
     "status": (
         "hyperpod_dpd.cli.status",
         "say how a deployment is doing: stacks, nodes, pods, endpoint, alerts",

@@ -1,6 +1,7 @@
 """The cluster: pods of a plan as processes, their Services, and what happens to them."""
 
 import asyncio
+import contextlib
 import random
 import shutil
 import uuid
@@ -18,17 +19,19 @@ from hyperpod_dpd.rehearsal.addresses import Addresses
 from hyperpod_dpd.rehearsal.api_server import ApiServer, endpoint_slice
 from hyperpod_dpd.rehearsal.container import base_environment
 from hyperpod_dpd.rehearsal.engines import Engines
+from hyperpod_dpd.rehearsal.metrics import scrape
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.pod import LocalPod
 from hyperpod_dpd.rehearsal.pods import PodPlan
 from hyperpod_dpd.rehearsal.process import MARK, left_behind, tail
 from hyperpod_dpd.rehearsal.relay import ServiceRelay
-from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
 from hyperpod_dpd.rehearsal.wiring import ServicePlan
 
 _END_SECONDS: Final = 15.0
 """What a process gets after SIGTERM when the rehearsal ends; traffic is over by then."""
 
+_POLL_SECONDS: Final = 0.1
 _ROUTER_END_SECONDS: Final = 60.0
 """The router may have hand-offs to drain; `--drain-grace-seconds` is 30 by default."""
 
@@ -195,6 +198,11 @@ class LocalCluster:
         """Pods that are there."""
         return [pod for pod in self.pods if not pod.gone]
 
+    async def until_ready(self, pod: LocalPod) -> None:
+        """Wait until `pod` is ready, or gone."""
+        while not pod.ready and not pod.gone:
+            await self._next_change()
+
     async def ready(self, timeout_seconds: float) -> None:
         """Wait until every pod is ready.
 
@@ -228,6 +236,47 @@ class LocalCluster:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
+
+    async def routed(self, timeout_seconds: float) -> None:
+        """Wait until every router gives requests to every worker: it takes each in after two good checks of its own.
+
+        Raises:
+            RefusedError: a worker is not taken in.
+        """
+        workers = [pod for pod in self.alive if pod.plan.worker is not None]
+        for router in [pod for pod in self.alive if pod.plan.router is not None]:
+            up: float = 0
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    while up < len(workers):  # the router tells nobody when a worker is up
+                        await asyncio.sleep(_POLL_SECONDS)
+                        samples = await scrape(self.http, router.url(router_port(router)))
+                        up = samples.sum("dpd_router_worker_up") if samples else 0
+            if up < len(workers):
+                raise RefusedError(
+                    (
+                        trouble(
+                            Kind.RUNNING,
+                            router.plan.pod.node,
+                            f"{router.plan.router} gives requests to {up:.0f} of {len(workers)} workers after "
+                            f"{timeout_seconds:g} s",
+                            "compare its `--namespace`, `--prefill-service` and `--decode-service` with the Services",
+                        ),
+                    )
+                )
+
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        """What asks the parts for probes and metrics."""
+        assert self._http is not None
+        return self._http
+
+    def endpoint(self) -> str | None:
+        """Return the base URL at which a client of the router's Service arrives now; None where nobody is."""
+        for pod in self.alive:
+            if pod.plan.router is not None and pod.ready and not pod.terminating:
+                return pod.url(router_port(pod))
+        return None
 
     # -- services ---------------------------------------------------------------------------------------------------
 
@@ -314,6 +363,12 @@ class LocalCluster:
         if available is not None:
             return healthy > _share(available, expected)
         return healthy > expected - _share(budget.node.text_at("spec", "maxUnavailable") or "0", expected)
+
+
+def router_port(pod: LocalPod) -> int:
+    """Return the HTTP port of a router's pod."""
+    assert pod.plan.router is not None
+    return pod.plan.router.http_port
 
 
 def _covers(budget: KubernetesObject, plan: PodPlan) -> bool:

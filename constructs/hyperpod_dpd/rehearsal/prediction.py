@@ -1,5 +1,6 @@
 """What the planner says about the same engines under the same load, for the same manifests."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from hyperpod_dpd.catalog.instances import InstanceType
@@ -9,6 +10,7 @@ from hyperpod_dpd.lint.model import Worker
 from hyperpod_dpd.planner.shape import Shape
 from hyperpod_dpd.planner.simulation import simulate
 from hyperpod_dpd.planner.summary import Summary, summarize
+from hyperpod_dpd.planner.system import Disaggregated
 from hyperpod_dpd.planner.workbench import Workbench
 from hyperpod_dpd.planner.workload import ClosedLoop
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
@@ -61,7 +63,19 @@ def _number(worker: Worker, flag: str, default: int) -> int:
     return worker.arguments.number(flag) or default
 
 
-def predict(deployment: Deployment, shape: Shape, workload: ClosedLoop) -> Summary:
-    """Return what the planner's event model measures for `shape` under `workload`, from its first request on."""
-    workbench = Workbench(deployment, resolve(deployment))
-    return summarize(simulate(workbench.system(shape), workload))
+def predict(
+    deployment: Deployment, shape: Shape, workload: ClosedLoop, *, compression: float = 1.0
+) -> Summary:
+    """Return what the planner's event model measures for `shape` under `workload`, from its first request on.
+
+    Args:
+        deployment: what the shape is one of.
+        shape: workers.
+        workload: what they serve.
+        compression: simulated seconds in a real one: the real router waits for room in a buffer in real ones.
+    """
+    system = Workbench(deployment, resolve(deployment)).system(shape)
+    if isinstance(system, Disaggregated):
+        waits = system.buffer_wait_seconds * compression
+        system = dataclasses.replace(system, buffer_wait_seconds=waits)
+    return summarize(simulate(system, workload))

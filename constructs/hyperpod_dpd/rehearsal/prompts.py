@@ -5,8 +5,6 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from dpd_simulator.model import ModelState
-from dpd_simulator.tokenizer import shared_vocabulary
 from hyperpod_dpd.planner.workload import Lengths, LengthSource
 from hyperpod_dpd.spec.value import record
 
@@ -48,6 +46,10 @@ def requests(model: str, lengths: LengthSource, *, seed: int) -> Iterator[Reques
 
 
 def _prompt(source: random.Random, tokens: int) -> list[int]:
+    # whoever only asks for help, or has not installed it, gets an answer all the same
+    from dpd_simulator.model import ModelState  # noqa: PLC0415
+    from dpd_simulator.tokenizer import shared_vocabulary  # noqa: PLC0415
+
     vocabulary = shared_vocabulary()
     words = range(vocabulary.first_word_id, vocabulary.first_word_id + vocabulary.words)
     while True:

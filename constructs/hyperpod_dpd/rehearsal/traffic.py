@@ -13,6 +13,7 @@ from typing import Final
 
 import aiohttp
 
+from hyperpod_dpd.evidence.results import UNKNOWN
 from hyperpod_dpd.planner.workload import Lengths
 from hyperpod_dpd.rehearsal.prompts import Request
 from hyperpod_dpd.spec.value import record
@@ -21,6 +22,7 @@ _USAGE_BYTES: Final = 1024
 """The end of a stream that is kept: its last event says how many tokens came."""
 
 _ERROR: Final = b'"error"'
+DECISION_HEADER: Final = "X-DPD-Decision"
 
 
 class Ending(StrEnum):
@@ -30,7 +32,7 @@ class Ending(StrEnum):
     """Complete, with as many tokens as were asked for."""
 
     REFUSED = "refused"
-    """429 or 503 before the first byte: come again."""
+    """429, 503 or no endpoint, before the first byte: come again."""
 
     FAILED = "failed"
     """Another status, an error in the stream, or a stream that was cut off."""
@@ -51,6 +53,9 @@ class Answer:
     first_token: float = math.nan
     finished: float = math.nan
     ending: Ending = Ending.FAILED
+    path: str = UNKNOWN
+    """How the router decided, as its answer says."""
+
     says: str = ""
     """What went wrong, where something did."""
 
@@ -88,7 +93,7 @@ class Clients:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        url: Callable[[], str],
+        url: Callable[[], str | None],
         *,
         compression: float = 1.0,
         patience: Patience | None = None,
@@ -98,7 +103,8 @@ class Clients:
 
         Args:
             session: HTTP client without a limit of connections.
-            url: base URL of the endpoint at the moment of a request: a router that was replaced has another.
+            url: base URL of the endpoint at the moment of a request, None when nobody is there: a router that was
+                replaced has another.
             compression: simulated seconds in a real one; times are told in simulated ones.
             patience: what they put up with.
             headers: headers of every request, such as a bearer key.
@@ -165,12 +171,17 @@ class Clients:
     async def _send(self, request: Request, answer: Answer) -> None:
         self.in_flight += 1
         try:
+            url = self._url()
+            if url is None:
+                answer.ending, answer.says = Ending.REFUSED, "no endpoint"
+                return
             async with self._session.post(
-                f"{self._url()}/v1/completions",
+                f"{url}/v1/completions",
                 data=request.body,
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=None, sock_read=self._patience.hang_seconds),
             ) as response:
+                answer.path = response.headers.get(DECISION_HEADER, UNKNOWN)
                 if response.status != 200:
                     refused = response.status in (429, 503)
                     answer.ending = Ending.REFUSED if refused else Ending.FAILED

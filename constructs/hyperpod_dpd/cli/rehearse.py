@@ -1,0 +1,233 @@
+"""`dpd rehearse`: the rendered manifests as processes of this machine."""
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Final
+
+from hyperpod_dpd.cli.command import Command, seconds_between
+from hyperpod_dpd.cli.exits import Exit
+from hyperpod_dpd.cli.output import paint, print_line
+from hyperpod_dpd.cli.rehearse_view import showing
+from hyperpod_dpd.derive import UnresolvedError
+from hyperpod_dpd.lint.read import UnreadableManifestError
+from hyperpod_dpd.planner.simulation import PromptTooLongError
+from hyperpod_dpd.rehearsal.faults import KINDS, Fault, FaultError, parse_fault
+from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
+from hyperpod_dpd.rehearsal.run import Options
+from hyperpod_dpd.rehearsal.trouble import RefusedError
+from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
+
+_PROFILES: Final = ("self-managed", "baseline")
+_RENDERED: Final = Path("manifests/rendered")
+_MOST_USERS: Final = 512
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file")
+    parser.add_argument(
+        "--profile",
+        action="append",
+        metavar="NAME",
+        help="profile to rehearse, may be given several times (default: self-managed and baseline; with faults: "
+        "self-managed)",
+    )
+    parser.add_argument(
+        "--manifests",
+        type=Path,
+        metavar="DIR",
+        help="folder with a folder for each profile (default: manifests/rendered/NAME of the deployment)",
+    )
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        type=_fault,
+        metavar="FAULT",
+        help=f"run mixed traffic under this fault instead: {', '.join(KINDS)}, with `=VALUE` and `@SECONDSs`; may be "
+        "given several times",
+    )
+    parser.add_argument(
+        "--fault-seconds",
+        type=seconds_between(5, 3600),
+        default=45.0,
+        metavar="SECONDS",
+        help="length of the traffic under faults (default: 45)",
+    )
+    parser.add_argument(
+        "--users",
+        type=_users,
+        default=(8, 16, 32, 64),
+        metavar="N,N,…",
+        help="users of the announcement's scenario, one run after the other (default: 8,16,32,64)",
+    )
+    parser.add_argument(
+        "--requests-per-user",
+        type=_count,
+        default=2,
+        metavar="N",
+        help="requests of each user, 50 in all at least (default: 2)",
+    )
+    parser.add_argument(
+        "--compression",
+        type=_compression,
+        metavar="FACTOR",
+        help="simulated seconds that pass for the engines in a real one (default: 2; with faults 1, because the router's "
+        "own timeouts are real)",
+    )
+    parser.add_argument(
+        "--no-prometheus", action="store_true", help="watch with no Prometheus, also if installed"
+    )
+    parser.add_argument("--no-proof", action="store_true", help="leave the proof out")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything as JSON")
+    parser.add_argument("--html", type=Path, metavar="PATH", help="also write a page with plots")
+    parser.add_argument(
+        "--results", type=Path, metavar="DIR", help="also write a result for `dpd compare` for each profile"
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep volumes and logs in this new folder")
+
+
+def _fault(text: str) -> Fault:
+    try:
+        return parse_fault(text)
+    except FaultError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise ArgumentTypeError(f"`{text}` is no number from 1 to 1000")
+    return int(text)
+
+
+def _users(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= _MOST_USERS for part in parts):
+        raise ArgumentTypeError(f"`{text}` is no list of numbers from 1 to {_MOST_USERS}, such as `8,16`")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def _compression(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0.01 <= factor <= 100:
+        raise ArgumentTypeError(f"`{text}` is no factor between 0.01 and 100")
+    return factor
+
+
+def _run(arguments: Namespace) -> Exit:
+    try:
+        deployment = load(arguments.file).deployment
+    except UnreadableDeploymentError as error:
+        for mistake in error.mistakes:
+            subject = f"`{mistake.path}`: " if mistake.path else ""
+            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        return Exit.UNREADABLE
+    folders = _folders(arguments, deployment)
+    wrong = [
+        (folder, "no such folder. help: render the deployment with `make synth`")
+        for _, folder in folders
+        if not folder.is_dir()
+    ]
+    if arguments.keep is not None and arguments.keep.exists() and any(arguments.keep.iterdir()):
+        wrong.append((arguments.keep, "not empty. help: name a new folder for `--keep`"))
+    for path, says in wrong:
+        print_line(str(path), "error", says)
+    return Exit.UNREADABLE if wrong else _rehearse(deployment, folders, arguments)
+
+
+def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments: Namespace) -> Exit:
+    try:
+        with showing(sys.stderr) as show:
+            rehearsal = rehearse_profiles(
+                deployment, folders, options=_options(arguments, deployment), keep=arguments.keep, show=show
+            )
+    except UnreadableManifestError as error:
+        for reason in error.reasons:
+            print_line(reason.location, "error", reason.says)
+        return Exit.UNREADABLE
+    except RefusedError as error:
+        for each in error.troubles:
+            print_line(each.location, "error", each.message)
+        print(f"{arguments.file}: {len(error.troubles)} troubles, nothing was measured", flush=True)
+        return Exit.FINDINGS
+    except (UnresolvedError, PromptTooLongError) as error:
+        print_line(str(arguments.file), "error", str(error))
+        return Exit.FINDINGS
+    return _show(rehearsal, arguments)
+
+
+def _folders(arguments: Namespace, deployment: Deployment) -> list[tuple[str, Path]]:
+    root = arguments.manifests or _RENDERED / deployment.name
+    profiles = arguments.profile or (_PROFILES[:1] if arguments.fault else _PROFILES)
+    return [(name, root / name) for name in dict.fromkeys(profiles)]
+
+
+def _options(arguments: Namespace, deployment: Deployment) -> Options:
+    return Options(
+        compression=arguments.compression or (1.0 if arguments.fault else 2.0),
+        users=arguments.users,
+        requests_per_user=arguments.requests_per_user,
+        input_tokens=deployment.traffic.input_tokens,
+        output_tokens=deployment.traffic.output_tokens,
+        monitors=not arguments.no_prometheus,
+        proves=not arguments.no_proof,
+        faults=tuple(arguments.fault),
+        fault_seconds=arguments.fault_seconds,
+    )
+
+
+COMMAND = Command(
+    description="""\
+Run the rendered manifests of a deployment on this machine, without GPU and account: the real router, engines that take
+their step times from the planner, a loopback address for each pod. What Kubernetes would refuse or leave pending is said
+before anything starts.
+
+Then the announcement's scenario runs through the router for each profile, and is compared with the planner and the
+announcement; or mixed traffic runs under faults. A Prometheus watches with the deployment's rules where one is installed,
+and the proof runs at the end. Progress and troubles go to standard error, tables to standard output.
+
+examples: dpd rehearse deployments/llama-3.3-70b-p5.yaml --html rehearsal.html
+          dpd rehearse deployments/llama-3.3-70b-p5.yaml --fault decoder-crash@10s --fault notify-loss=5%""",
+    add_arguments=_add_arguments,
+    run=_run,
+)
+
+
+def _show(rehearsal: Rehearsal, arguments: Namespace) -> Exit:
+    from hyperpod_dpd.rehearsal.report.text import print_rehearsal  # noqa: PLC0415 - after a run that takes minutes
+
+    print_rehearsal(rehearsal, sys.stdout)
+    sys.stdout.flush()
+    for each in rehearsal.troubles:
+        print_line(each.location, "error", each.message)
+    try:
+        _write(rehearsal, arguments)
+    except OSError as error:
+        print(
+            f"{error.filename}: {paint('error', 'error', sys.stderr)}: cannot be written: {error.strerror or error}",
+            file=sys.stderr,
+        )
+        return Exit.UNREADABLE
+    return Exit.FINDINGS if rehearsal.troubles else Exit.OK
+
+
+def _write(rehearsal: Rehearsal, arguments: Namespace) -> None:
+    if arguments.json is not None:
+        import json  # noqa: PLC0415
+
+        from hyperpod_dpd.rehearsal.report.data import rehearsal_as_dict  # noqa: PLC0415
+
+        text = json.dumps(rehearsal_as_dict(rehearsal), indent=2)
+        arguments.json.write_text(f"{text}\n", encoding="utf-8")
+    if arguments.html is not None:
+        from hyperpod_dpd.rehearsal.report.html import rehearsal_as_html  # noqa: PLC0415
+
+        arguments.html.write_text(rehearsal_as_html(rehearsal), encoding="utf-8")
+    if arguments.results is not None:
+        arguments.results.mkdir(parents=True, exist_ok=True)
+        for profile, result in benchmark_results(rehearsal).items():
+            (arguments.results / f"{profile}.json").write_text(result.as_json(), encoding="utf-8")

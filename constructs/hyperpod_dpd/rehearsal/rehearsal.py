@@ -1,0 +1,170 @@
+"""A whole rehearsal: the profiles of one deployment, one after the other on the same machine."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from hyperpod_dpd import __version__
+from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
+from hyperpod_dpd.planner.cost import hourly_price
+from hyperpod_dpd.planner.shape import Shape
+from hyperpod_dpd.rehearsal.engines import refuse_without_packages
+from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
+from hyperpod_dpd.rehearsal.prediction import shape_of
+from hyperpod_dpd.rehearsal.run import Options, ProfileResult, rehearse
+from hyperpod_dpd.rehearsal.trouble import RefusedError, Trouble
+from hyperpod_dpd.rehearsal.watch import Show
+from hyperpod_dpd.spec import Deployment, Role
+from hyperpod_dpd.spec.value import record
+
+TOOL: Final = "hyperpod-dpd rehearsal"
+
+
+@record
+class Rehearsal:
+    """Results of every profile."""
+
+    deployment: Deployment
+    made_at: str
+    """UTC, ISO 8601."""
+
+    results: tuple[ProfileResult, ...]
+    plans: tuple[RehearsalPlan, ...]
+    """What was run, in the same order."""
+
+    input_tokens: int
+    output_tokens: int
+
+    @property
+    def disaggregated(self) -> ProfileResult | None:
+        """The profile that hands over, with runs of the announcement's scenario."""
+        return self._with_role(Role.PREFILL)
+
+    @property
+    def colocated(self) -> ProfileResult | None:
+        """The first profile that does not, with runs."""
+        return self._with_role(Role.COLOCATED)
+
+    @property
+    def colocated_shape(self) -> Shape | None:
+        """Shape of the colocated workers."""
+        for plan in self.plans:
+            if Role.COLOCATED in roles_of(plan):
+                return shape_of(plan)
+        return None
+
+    @property
+    def gpu(self) -> str:
+        """Name of the decoders' GPU, such as `H100`."""
+        return resolve(self.deployment).decode.instance.gpu.name.partition(" ")[0]
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Everything that did not work."""
+        return tuple(each for result in self.results for each in result.troubles)
+
+    def _with_role(self, role: Role) -> ProfileResult | None:
+        for plan, result in zip(self.plans, self.results, strict=True):
+            if role in roles_of(plan) and result.runs:
+                return result
+        return None
+
+
+def roles_of(plan: RehearsalPlan) -> set[Role]:
+    """Return the roles of the engines of `plan`."""
+    return {worker.role for each in plan.placements if (worker := each.plan.worker) is not None}
+
+
+def rehearse_profiles(
+    deployment: Deployment,
+    profiles: Sequence[tuple[str, Path]],
+    *,
+    options: Options,
+    keep: Path | None = None,
+    show: Show = lambda _: None,
+) -> Rehearsal:
+    """Rehearse profiles one after the other.
+
+    Args:
+        deployment: what they were rendered from.
+        profiles: name and folder of each.
+        options: what is done with each.
+        keep: folder for volumes and logs; by default they are removed.
+        show: is shown a view every second.
+
+    Raises:
+        RefusedError: with every trouble of every profile, before any of them is started; or a profile did not start.
+        UnreadableManifestError: with every file that is not YAML text.
+    """
+    plans = [plan_rehearsal([folder], deployment) for _, folder in profiles]
+    if troubles := tuple(each for plan in plans for each in plan.troubles):
+        raise RefusedError(troubles)
+    refuse_without_packages()
+    results = []
+    with tempfile.TemporaryDirectory(prefix="dpd-rehearsal-", ignore_cleanup_errors=True) as scratch:
+        for (name, _), plan in zip(profiles, plans, strict=True):
+            folder = (keep or Path(scratch)).resolve() / name
+            results.append(
+                asyncio.run(
+                    rehearse(plan, deployment, profile=name, folder=folder, options=options, show=show)
+                )
+            )
+    return Rehearsal(
+        deployment=deployment,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        results=tuple(results),
+        plans=tuple(plans),
+        input_tokens=options.input_tokens,
+        output_tokens=options.output_tokens,
+    )
+
+
+def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:
+    """Return the runs of each profile in the format that `dpd compare` reads, by profile."""
+    return {
+        result.profile: BenchmarkResult(
+            made_at=rehearsal.made_at,
+            system=_system(rehearsal.deployment, plan, result.profile),
+            traffic=Traffic(
+                tool=f"{TOOL} {__version__}",
+                endpoint="/v1/completions",
+                input_tokens=rehearsal.input_tokens,
+                output_tokens=rehearsal.output_tokens,
+                ignore_eos=True,
+            ),
+            runs=tuple(run.as_run() for run in result.runs),
+        )
+        for plan, result in zip(rehearsal.plans, rehearsal.results, strict=True)
+        if result.runs
+    }
+
+
+def _system(deployment: Deployment, plan: RehearsalPlan, profile: str) -> System:
+    workers = [
+        Workers(
+            role=worker.role.value,
+            count=each.plan.replicas,
+            gpus_per_worker=worker.gpus,
+            instance_type=worker.instance.name if worker.instance else "",
+        )
+        for each in plan.placements
+        if (worker := each.plan.worker) is not None
+    ]
+    shape = shape_of(plan)
+    usd = None if shape is None else shape.usd_per_hour(deployment.prices)
+    prices = {each.instance_type: hourly_price(each.instance_type, deployment.prices) for each in workers}
+    return System(
+        deployment=deployment.name,
+        profile=profile,
+        model=resolve(deployment).geometry.name,
+        engine=resolve(deployment).engine.triple.name,
+        workers=tuple(workers),
+        usd_per_hour=usd,
+        price="; ".join(f"{name}: {price}" for name, price in prices.items() if price is not None)
+        or "not known",
+        simulated=True,
+    )

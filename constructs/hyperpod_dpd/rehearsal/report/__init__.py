@@ -1,0 +1,1 @@
+"""What a rehearsal found, for people and programs."""

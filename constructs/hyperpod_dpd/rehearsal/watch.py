@@ -1,0 +1,147 @@
+"""What a running rehearsal looks like right now: roles, decisions, progress."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from hyperpod_dpd.rehearsal.cluster import LocalCluster, router_port
+from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples, scrape
+from hyperpod_dpd.spec import Role
+from hyperpod_dpd.spec.value import record
+
+_INTERVAL_SECONDS: Final = 1.0
+_EVENTS_SHOWN: Final = 3
+
+
+@record
+class RoleView:
+    """Workers of one role."""
+
+    role: Role
+    ready: int
+    pods: int
+    queue: float
+    """Requests that wait in the engines."""
+
+    batch: float
+    """Requests that the engines run."""
+
+    ttft_seconds: float | None
+    """Mean since the run began, as the engines measure it; None before the first."""
+
+    tpot_seconds: float | None
+
+
+@record
+class View:
+    """One moment."""
+
+    profile: str
+    phase: str
+    done: int
+    total: int
+    """Requests of the phase; 0: it is not counted."""
+
+    left_seconds: float | None
+    """Real seconds until the phase is over, by the planner; None: not known."""
+
+    roles: tuple[RoleView, ...]
+    decisions: Mapping[str, float]
+    events: tuple[str, ...]
+
+
+Show = Callable[[View], None]
+
+
+class Watch:
+    """Collects views of one cluster while phases follow each other."""
+
+    def __init__(self, cluster: LocalCluster, profile: str, show: Show) -> None:
+        self._cluster = cluster
+        self._profile = profile
+        self._show = show
+        self._begin: dict[str, Samples] = {}
+        self._phase = "starting"
+        self._done = 0
+        self._total = 0
+        self._ends_at: float | None = None
+
+    def phase(self, name: str, *, total: int = 0, real_seconds: float | None = None) -> None:
+        """Begin a phase of `total` requests, which takes about `real_seconds`."""
+        self._phase, self._done, self._total = name, 0, total
+        self._ends_at = None if real_seconds is None else time.monotonic() + real_seconds
+        self._begin = {}
+
+    def step(self) -> None:
+        """Count one more request of the phase."""
+        self._done += 1
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Show a view every second until the block ends."""
+        task = asyncio.create_task(self._run(), name="watch")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            self._show(await self._view())
+            await asyncio.sleep(_INTERVAL_SECONDS)
+
+    async def _view(self) -> View:
+        left = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
+        decisions: dict[str, float] = {}
+        for pod in self._cluster.alive:
+            if pod.plan.router is not None:
+                counted = await self._since(pod.name, pod.url(router_port(pod)))
+                for name, count in counted.by("dpd_router_decisions_total", "decision").items():
+                    decisions[name] = decisions.get(name, 0) + count
+        return View(
+            profile=self._profile,
+            phase=self._phase,
+            done=self._done,
+            total=self._total,
+            left_seconds=left,
+            roles=tuple([view for role in Role if (view := await self._role(role)) is not None]),
+            decisions=decisions,
+            events=tuple(self._cluster.events[-_EVENTS_SHOWN:]),
+        )
+
+    async def _role(self, role: Role) -> RoleView | None:
+        pods = [
+            (pod, worker)
+            for pod in self._cluster.alive
+            if (worker := pod.plan.worker) is not None and worker.role is role
+        ]
+        if not pods:
+            return None
+        now, grown = NOTHING, NOTHING
+        for pod, worker in pods:
+            url = pod.url(worker.http_port)
+            grown = grown.plus(await self._since(pod.name, url))
+            now = now.plus(await scrape(self._cluster.http, url) or NOTHING)
+        return RoleView(
+            role=role,
+            ready=sum(pod.ready for pod, _ in pods),
+            pods=len(pods),
+            queue=now.sum("vllm:num_requests_waiting"),
+            batch=now.sum("vllm:num_requests_running"),
+            ttft_seconds=_mean(grown, "vllm:time_to_first_token_seconds"),
+            tpot_seconds=_mean(grown, "vllm:request_time_per_output_token_seconds"),
+        )
+
+    async def _since(self, name: str, url: str) -> Samples:
+        samples = await scrape(self._cluster.http, url)
+        if samples is None:
+            return NOTHING
+        return samples.since(self._begin.setdefault(name, samples))
+
+
+def _mean(samples: Samples, name: str) -> float | None:
+    count = samples.sum(f"{name}_count")
+    return samples.sum(f"{name}_sum") / count if count else None
