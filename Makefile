@@ -46,7 +46,7 @@ node_modules/.package-lock.json: $(VENV)/.runtime package.json package-lock.json
 # Environments of the engines' own parsers, one for each version; see requirements/engines/README.md.
 ENGINES := .engines
 SMALL_ENGINES := $(ENGINES)/lmcache-0.4.3/.installed $(ENGINES)/lmcache-0.5.3/.installed
-LARGE_ENGINES := $(ENGINES)/vllm-0.19.0/.installed $(ENGINES)/vllm-0.25.1/.installed $(ENGINES)/aiconfigurator-0.12.0/.installed
+LARGE_ENGINES := $(ENGINES)/vllm-0.19.0/.installed $(ENGINES)/vllm-0.25.1/.installed $(ENGINES)/aiconfigurator-0.12.0/.installed $(ENGINES)/genai-bench-0.0.4/.installed
 
 $(ENGINES)/%/.installed: requirements/engines/%.txt $(VENV)/.bootstrap
 	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
@@ -148,6 +148,7 @@ lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requireme
 	for version in 0.4.3 0.5.3; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-deps requirements/engines/lmcache-$$version.in -o requirements/engines/lmcache-$$version.txt; done
 	for version in 0.19.0 0.25.1; do $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override requirements/engines/vllm-$$version-override.in --no-emit-package torchaudio --no-emit-package torchcodec --no-emit-package torchvision requirements/engines/vllm-$$version.in -o requirements/engines/vllm-$$version.txt; done
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/engines/aiconfigurator-0.12.0.in -o requirements/engines/aiconfigurator-0.12.0.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/engines/genai-bench-0.0.4.in -o requirements/engines/genai-bench-0.0.4.txt
 
 # The platform of the workers' image decides its wheels; `--only-binary` because nothing is compiled in the image.
 .PHONY: lock-images

@@ -25,7 +25,7 @@ def test_every_request_has_a_line_of_its_own() -> None:
 
 
 def test_unfinished_and_failed_requests_are_kept() -> None:
-    unfinished = request(ttft_seconds=None, e2e_seconds=None, output_tokens=None, error="stopped")
+    unfinished = request(ttft_seconds=None, e2e_seconds=None, output_tokens=None)
     written = dataclasses.replace(
         dpd(), runs=(dataclasses.replace(run(8, 1), requests=(request(), unfinished)),)
     )

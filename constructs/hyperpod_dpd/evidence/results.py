@@ -1,13 +1,13 @@
 """The file that a benchmark leaves: every request of every run, and what was measured.
 
-Standard library only: the benchmark job carries this module into a pod that has nothing else of this library.
+Standard library only: the jobs' image has nothing of this library but `evidence`.
 """
 
 import json
 import math
 import types
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 FORMAT: Final = "hyperpod-dpd-benchmark"
 VERSION: Final = 1
@@ -19,6 +19,8 @@ FALLBACK: Final = "fallback"
 UNKNOWN: Final = "unknown"
 PATHS: Final = (DISAGGREGATED, DIRECT, FALLBACK, UNKNOWN)
 """How a request was served. `unknown`: the router does not say; AWS's does not."""
+
+_T = TypeVar("_T")
 
 
 class UnreadableResultError(ValueError):
@@ -83,13 +85,14 @@ class Request:
     ttft_seconds: float | None
     """Time to the first token; None: there was none."""
     e2e_seconds: float | None
-    """Time to the end of the answer; None: it had not ended when the run was stopped."""
+    """Time to the end of the answer; None: it had not ended when the run was, or never did."""
     prompt_tokens: int | None
     """As the server counts them, chat template included."""
     output_tokens: int | None
     cached_tokens: int | None
     """Prompt tokens that the answering worker took from its cache; None: it does not say."""
     error: str | None
+    """What went wrong; None also where the request was cut off with the run."""
 
     @property
     def ended(self) -> bool:
@@ -159,9 +162,19 @@ def read_result(text: str) -> BenchmarkResult:
             "help: compare with the release that wrote it"
         )
     known = {name: value for name, value in data.items() if name not in ("format", "version")}
-    result: BenchmarkResult = _read(BenchmarkResult, known, "")
+    result = read_as(BenchmarkResult, known)
     _refuse_nonsense(result)
     return result
+
+
+def read_as(kind: type[_T], data: Any) -> _T:
+    """Return what JSON said as a value of the dataclass `kind`: nothing missing, nothing unknown, no other type.
+
+    Raises:
+        UnreadableResultError: it is something else; the message names the place.
+    """
+    found: _T = _read(kind, data, "")
+    return found
 
 
 def _no_number(name: str) -> float:
@@ -169,7 +182,6 @@ def _no_number(name: str) -> float:
 
 
 def _read(kind: Any, data: Any, path: str) -> Any:
-    """Return `data` as a value of type `kind`: nothing missing, nothing unknown, no other type."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         if data is None and type(None) in get_args(kind):

@@ -18,8 +18,11 @@ from hyperpod_dpd.evidence.results import (
 REQUESTS_PER_USER: Final = 10
 """Fewer, and a run is mostly its own beginning and end."""
 
+TEMPLATE_TOKENS: Final = 64
+"""What every prompt begins with, by its chat template, and every worker has cached after the first."""
+
 CACHED_SHARE: Final = 0.01
-"""Prompts are random: what is cached beyond the first tokens of a chat template was sent before."""
+"""Prompts are random: what is cached beyond their beginning was sent before."""
 
 FAILED_SHARE: Final = 0.01
 
@@ -90,7 +93,7 @@ def _paths(result: BenchmarkResult, where: str, ended: list[Request]) -> Iterato
 def _cache(result: BenchmarkResult, where: str, ended: list[Request]) -> Iterator[str]:
     if _disaggregates(result):
         return
-    cached = sum(each.cached_tokens or 0 for each in ended)
+    cached = sum(max(0, (each.cached_tokens or 0) - TEMPLATE_TOKENS) for each in ended)
     prompts = sum(each.prompt_tokens or 0 for each in ended)
     if cached > CACHED_SHARE * prompts:
         yield (

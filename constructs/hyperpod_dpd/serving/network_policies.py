@@ -40,13 +40,18 @@ class NetworkPolicies(Construct):
             deployment: the deployment.
             flows: what is opened.
             namespaces: namespaces to close, with the labels of what is in them but belongs to no component; by default
-                those of the deployment.
+                those of the deployment. None at all closes nothing, and opens `flows` of components in namespaces that
+                somebody else has closed.
         """
         super().__init__(scope, identifier)
         self._deployment = deployment
         own = (names.system_namespace(deployment), names.workers_namespace(deployment))
-        self._labels = namespaces or dict.fromkeys(own, names.labels(deployment))
+        self._labels = dict.fromkeys(own, names.labels(deployment)) if namespaces is None else namespaces
         wanted = tuple(flows)
+        if not self._labels:
+            for source in dict.fromkeys(flow.source for flow in wanted):
+                assert isinstance(source, Pods), "only pods open connections"
+                self._add_subject(source, wanted)
         for namespace in self._labels:
             self._add(
                 Pods(namespace=namespace),
