@@ -1,9 +1,12 @@
 """The platform stack."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct, DependencyGroup, IDependable
 
 from hyperpod_dpd.builds import BuildRunner
@@ -11,17 +14,26 @@ from hyperpod_dpd.cluster import DpdCluster
 from hyperpod_dpd.cluster.existing import ExistingCluster
 from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.cluster.kubectl import Kubectl
-from hyperpod_dpd.derive.model_store import has_bucket, import_origin
+from hyperpod_dpd.derive.model_store import has_bucket, import_origin, makes_file_system
+from hyperpod_dpd.derive.parameters import Parameter, parameter_name
 from hyperpod_dpd.hyperpod import HyperPodCluster
 from hyperpod_dpd.images import ProjectImages, PublicImageMirror
 from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.observability.alert_topic import AlertTopic
+from hyperpod_dpd.observability.managed_rules import ManagedRules
+from hyperpod_dpd.observability.metrics_workspace import READS
 from hyperpod_dpd.readiness import Readiness, Wait, nodes_of
+from hyperpod_dpd.scaling.budget import MonthlyBudget
+from hyperpod_dpd.scaling.nights_off import NightsOff
+from hyperpod_dpd.security.identities import PodIdentity
 from hyperpod_dpd.security.logs import log_group, logs_key
 from hyperpod_dpd.security.secrets import DeploymentSecrets
+from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
-from hyperpod_dpd.storage import AccessLogs, ModelImport, ModelStore
+from hyperpod_dpd.storage import AccessLogs, ModelFileSystem, ModelImport, ModelStore
+from stacks.cluster_platform import ClusterPlatform
+from stacks.parameters import publish
 from stacks.removal import removal_policy
 
 _SOURCES = Path(__file__).parents[1]
@@ -29,6 +41,15 @@ _SOURCES = Path(__file__).parents[1]
 
 _NODES_WITHIN = cdk.Duration.hours(12)
 """Deep health checks take hours, scarce capacity longer; CloudFormation waits no longer than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What the deployments on a cluster share, as far as it is known here."""
+
+    metrics_arn: str | None
+    metrics_url: str | None
+    s3_driver_role: iam.IRole | None
 
 
 class PlatformStack(cdk.Stack):
@@ -40,11 +61,12 @@ class PlatformStack(cdk.Stack):
         handle: the cluster.
         kubectl: the way into it.
         readiness: the poller of every wait.
-        bindings: values for the placeholders of the reviewed YAML.
+        bindings: values for the placeholders of the reviewed YAML, in this stack; `bindings_in` gives them to others.
         nodes_ready: every GPU node is healthy, to depend on.
         model_ready: the model is in its bucket, to depend on.
         revision: digest of what runs in the pods, where the rendered objects alone do not tell.
         alerts: where alerts go.
+        cluster_ready: what exists once per cluster works, to depend on; nothing on a cluster of somebody else.
     """
 
     def __init__(
@@ -98,11 +120,62 @@ class PlatformStack(cdk.Stack):
             within=_NODES_WITHIN,
         ).ready
         self.alerts = AlertTopic(self, "AlertTopic", deployment=deployment, removal_policy=self._removal)
+        self._access_logs = AccessLogs(self, "AccessLogs", removal_policy=self._removal)
+        self.secrets = DeploymentSecrets(self, "Secrets", deployment=deployment, removal_policy=self._removal)
+        self.builds = BuildRunner(
+            self,
+            "Builds",
+            log_key=self.log_key,
+            log_retention_days=self._retention_days,
+            removal_policy=self._removal,
+        )
         self.bindings: Mapping[Binding, str] = {}
         self.model_ready: IDependable = DependencyGroup()
+        self.cluster_ready: IDependable = DependencyGroup()
         self.revision = ""
-        self._model()
+        self._mirror: PublicImageMirror | None = None
         self._images()
+        store = self._model()
+        shared = self._owned(cluster, hyperpod) if cluster and hyperpod else self._shared()
+        self._identities(shared, store)
+        if shared.metrics_arn is not None and deployment.platform.scraping == "collector":
+            ManagedRules(self, "Rules", deployment=deployment, workspace_arn=shared.metrics_arn)
+        if deployment.platform.monthly_budget_usd is not None:
+            MonthlyBudget(
+                self,
+                "Budget",
+                deployment=deployment,
+                monthly_usd=deployment.platform.monthly_budget_usd,
+                topic=self.alerts.topic,
+            )
+        self._publish_bindings()
+
+    def bindings_in(self, stack: cdk.Stack) -> dict[Binding, str]:
+        """Return the bindings as `stack` reads them when it is deployed, after this one.
+
+        CloudFormation refuses to change an exported value while another stack imports it, and an image that is built
+        anew is another value.
+        """
+        return {
+            binding: ssm.StringParameter.value_for_string_parameter(stack, self._binding_parameter(binding))
+            if cdk.Token.is_unresolved(value)
+            else value
+            for binding, value in self.bindings.items()
+        }
+
+    def _binding_parameter(self, binding: Binding) -> str:
+        return f"/hyperpod-dpd/{self._deployment.name}/bindings/{binding.name}"
+
+    def _publish_bindings(self) -> None:
+        scope = Construct(self, "Bindings")
+        for binding, value in self.bindings.items():
+            if cdk.Token.is_unresolved(value):
+                ssm.StringParameter(
+                    scope,
+                    binding.name,
+                    parameter_name=self._binding_parameter(binding),
+                    string_value=value,
+                )
 
     def _handle(
         self,
@@ -129,28 +202,129 @@ class PlatformStack(cdk.Stack):
             security_group_id=cluster.cluster.cluster_security_group_id,
             vpc=network.vpc,
             subnets=network.system_subnets,
+            gpu_subnet_id=network.gpu_subnet.subnet_id,
+            gpu_security_group_id=network.efa_security_group.security_group_id,
             hyperpod_name=self._deployment.cluster_name,
             hyperpod_arn=hyperpod.cluster.attr_cluster_arn,
             owned=True,
         )
 
-    def _model(self) -> None:
+    def _owned(self, cluster: DpdCluster, hyperpod: HyperPodCluster) -> _Shared:
+        """Install what exists once per cluster, and publish what other deployments on it use."""
         deployment = self._deployment
-        self.secrets = DeploymentSecrets(self, "Secrets", deployment=deployment, removal_policy=self._removal)
-        self.builds = BuildRunner(
+        platform = ClusterPlatform(
             self,
-            "Builds",
+            "Cluster",
+            deployment=deployment,
+            handle=self.handle,
+            kubectl=self.kubectl,
+            readiness=self.readiness,
+            oidc_provider_arn=cluster.oidc_provider.oidc_provider_arn,
+            nodes_ready=self.nodes_ready,
+            images_ready=[self._mirror.ready] if self._mirror else [],
+            secrets=self.secrets,
+            topic=self.alerts.topic,
+            access_logs=self._access_logs,
             log_key=self.log_key,
-            log_retention_days=self._retention_days,
             removal_policy=self._removal,
         )
+        self.bindings = {**self.bindings, **platform.bindings}
+        self.cluster_ready = platform.ready
+        if deployment.platform.nights_off is not None:
+            NightsOff(
+                self,
+                "NightsOff",
+                deployment=deployment,
+                schedule=deployment.platform.nights_off,
+                hyperpod_name=self.handle.hyperpod_name,
+                hyperpod_arn=self.handle.hyperpod_arn,
+                execution_role_arn=hyperpod.role.role.role_arn,
+                topic=self.alerts.topic,
+                log_key=self.log_key,
+                removal_policy=self._removal,
+            )
+        metrics = platform.metrics
+        publish(
+            self,
+            deployment,
+            {
+                Parameter.S3_DRIVER_ROLE_NAME: platform.s3_driver_role.role_name,
+                **(
+                    {
+                        Parameter.METRICS_WORKSPACE_ARN: metrics.arn,
+                        Parameter.METRICS_WORKSPACE_URL: metrics.url,
+                    }
+                    if metrics
+                    else {}
+                ),
+            },
+        )
+        return _Shared(
+            metrics_arn=metrics.arn if metrics else None,
+            metrics_url=metrics.url if metrics else None,
+            s3_driver_role=platform.s3_driver_role,
+        )
+
+    def _shared(self) -> _Shared:
+        """Find what the cluster's owner published; somebody who publishes nothing is asked for it in the documents."""
+        existing = self._deployment.cluster.existing
+        if existing is None or existing.parameter_prefix is None:
+            return _Shared(metrics_arn=None, metrics_url=None, s3_driver_role=None)
+
+        def value(parameter: Parameter) -> str:
+            return ssm.StringParameter.value_for_string_parameter(
+                self, parameter_name(self._deployment, parameter)
+            )
+
+        measured = self._deployment.platform.is_measured
+        url = value(Parameter.METRICS_WORKSPACE_URL) if measured else None
+        if url is not None:
+            self.bindings = {**self.bindings, Binding.AMP_WORKSPACE_URL: url}
+        return _Shared(
+            metrics_arn=value(Parameter.METRICS_WORKSPACE_ARN) if measured else None,
+            metrics_url=url,
+            s3_driver_role=iam.Role.from_role_name(self, "S3Driver", value(Parameter.S3_DRIVER_ROLE_NAME)),
+        )
+
+    def _identities(self, shared: _Shared, store: ModelStore | None) -> None:
+        """Let workers read the model, and the proof read the metrics. The router needs nothing of AWS."""
+        deployment = self._deployment
+        if store is not None and deployment.serving.backend == "self-managed":
+            workers = self._pods("Workers", names.workers_namespace(deployment), names.WORKER_SERVICE_ACCOUNT)
+            store.grant_read(workers)
+        if store is not None and shared.s3_driver_role is not None:
+            # a policy of this stack, because the role may be somebody else's
+            iam.Policy(
+                self,
+                "MountModel",
+                statements=store.read_statements(),
+                roles=[shared.s3_driver_role],
+            )
+        if shared.metrics_arn is not None:
+            proof = self._pods("Proof", names.system_namespace(deployment), names.Component.PROOF.value)
+            proof.add_to_policy(iam.PolicyStatement(actions=list(READS), resources=[shared.metrics_arn]))
+
+    def _pods(self, construct_id: str, namespace: str, service_account: str) -> iam.Role:
+        return PodIdentity(
+            self,
+            construct_id,
+            eks_name=self.handle.eks_name,
+            eks_arn=self.handle.eks_arn,
+            namespace=namespace,
+            service_account=service_account,
+            description=f"{service_account} of {self._deployment.name}",
+        ).role
+
+    def _model(self) -> ModelStore | None:
+        """Make the bucket, fill it, and show it as a file system, as far as the deployment asks for each."""
+        deployment = self._deployment
         if not has_bucket(deployment):
-            return
+            return None
         store = ModelStore(
             self,
             "ModelStore",
             deployment=deployment,
-            access_logs=AccessLogs(self, "AccessLogs", removal_policy=self._removal),
+            access_logs=self._access_logs,
             removal_policy=self._removal,
         )
         self.bindings = {**self.bindings, **store.bindings}
@@ -163,6 +337,20 @@ class PlatformStack(cdk.Stack):
                 secrets=self.secrets,
                 builds=self.builds,
             ).imported
+        if makes_file_system(deployment):
+            files = ModelFileSystem(
+                self,
+                "ModelFileSystem",
+                deployment=deployment,
+                store=store,
+                vpc_id=self.handle.vpc.vpc_id,
+                subnet_id=self.handle.gpu_subnet_id,
+                client_security_group_ids=[self.handle.gpu_security_group_id, self.handle.security_group_id],
+                after=self.model_ready,
+                removal_policy=self._removal,
+            )
+            self.bindings = {**self.bindings, **files.bindings}
+        return store
 
     def _images(self) -> None:
         deployment = self._deployment
@@ -177,7 +365,7 @@ class PlatformStack(cdk.Stack):
         self.bindings = {**self.bindings, **images.bindings}
         self.revision = images.revision
         if deployment.platform.images.mirror_public_images:
-            mirror = PublicImageMirror(
+            self._mirror = PublicImageMirror(
                 self, "ImageMirror", deployment=deployment, builds=self.builds, sources=_SOURCES
             )
-            self.bindings = {**self.bindings, **mirror.bindings}
+            self.bindings = {**self.bindings, **self._mirror.bindings}

@@ -19,6 +19,8 @@ class ClusterChart:
     release: str
     service_account: str
     """ServiceAccount to which its rights in AWS are given."""
+    deployments: tuple[str, ...]
+    """Names of its Deployments, which are waited for."""
     images: tuple[str, ...]
     """Images that its pods run with the values that the platform sets."""
     values: tuple[str, ...]
@@ -43,6 +45,7 @@ EXTERNAL_SECRETS: Final = ClusterChart(
     namespace="external-secrets",
     release="external-secrets",
     service_account="external-secrets",
+    deployments=("external-secrets",),
     images=("ghcr.io/external-secrets/external-secrets:v2.9.0",),
     values=(
         "certController.create",
@@ -76,6 +79,7 @@ KEDA: Final = ClusterChart(
     namespace="keda",
     release="keda",
     service_account="keda-operator",
+    deployments=("keda-operator", "keda-operator-metrics-apiserver", "keda-admission-webhooks"),
     images=(
         "ghcr.io/kedacore/keda:2.20.2",
         "ghcr.io/kedacore/keda-metrics-apiserver:2.20.2",
@@ -113,6 +117,7 @@ LOAD_BALANCER_CONTROLLER: Final = ClusterChart(
     namespace="kube-system",
     release="aws-load-balancer-controller",
     service_account="aws-load-balancer-controller",
+    deployments=("aws-load-balancer-controller",),
     images=("public.ecr.aws/eks/aws-load-balancer-controller:v3.5.0",),
     values=(
         "clusterName",

@@ -48,13 +48,11 @@ class Addons(Construct):
         super().__init__(scope, construct_id)
         configurations = _configurations(network_policies)
         resources = [
-            eks.CfnAddon(
+            pinned_addon(
                 self,
                 row.name,
-                addon_name=row.name,
-                addon_version=addon_version(spec, row.name),
+                spec=spec,
                 cluster_name=cluster.cluster_name,
-                resolve_conflicts="OVERWRITE",
                 # a cluster that outlives its stack keeps its network plugin
                 preserve_on_delete=True,
                 configuration_values=configurations.get(row.name),
@@ -63,6 +61,34 @@ class Addons(Construct):
             if row.phase is phase
         ]
         self.ready: IDependable = DependencyGroup(*resources)
+
+
+def pinned_addon(
+    scope: Construct,
+    name: str,
+    *,
+    spec: Cluster,
+    cluster_name: str,
+    version: str | None = None,
+    configuration_values: str | None = None,
+    service_account_role_arn: str | None = None,
+    preserve_on_delete: bool | None = None,
+) -> eks.CfnAddon:
+    """Return the add-on `name` in the given version, or in that of the cluster or of the catalog.
+
+    It has been created when EKS has taken it, and may be `DEGRADED`; what needs its pods waits for them.
+    """
+    return eks.CfnAddon(
+        scope,
+        name,
+        addon_name=name,
+        addon_version=version or addon_version(spec, name),
+        cluster_name=cluster_name,
+        resolve_conflicts="OVERWRITE",
+        preserve_on_delete=preserve_on_delete,
+        configuration_values=configuration_values,
+        service_account_role_arn=service_account_role_arn,
+    )
 
 
 def _configurations(network_policies: NetworkPolicies) -> Mapping[str, str]:

@@ -19,6 +19,8 @@ class _Found:
     vpc_id: str
     subnet_ids: tuple[str, ...]
     security_group_id: str
+    gpu_subnet_id: str
+    gpu_security_group_id: str
     hyperpod_arn: str
 
 
@@ -66,6 +68,8 @@ class ExistingCluster(Construct):
                 ec2.Subnet.from_subnet_id(self, f"Subnet{number}", subnet_id)
                 for number, subnet_id in enumerate(found.subnet_ids)
             ],
+            gpu_subnet_id=found.gpu_subnet_id,
+            gpu_security_group_id=found.gpu_security_group_id,
             hyperpod_name=spec.hyperpod_name,
             hyperpod_arn=found.hyperpod_arn,
             owned=False,
@@ -83,6 +87,8 @@ class ExistingCluster(Construct):
             # EKS wants two zones, so there are two at least
             subnet_ids=(cdk.Fn.select(0, subnets), cdk.Fn.select(1, subnets)),
             security_group_id=value(Parameter.EKS_SECURITY_GROUP_ID),
+            gpu_subnet_id=value(Parameter.GPU_SUBNET_ID),
+            gpu_security_group_id=value(Parameter.EFA_SECURITY_GROUP_ID),
             hyperpod_arn=value(Parameter.HYPERPOD_ARN),
         )
 
@@ -111,17 +117,20 @@ class ExistingCluster(Construct):
                 service="sagemaker",
                 action="describeCluster",
                 parameters={"ClusterName": spec.hyperpod_name},
-                output_paths=["ClusterArn", "VpcConfig.Subnets.0"],
+                output_paths=["ClusterArn", "VpcConfig.Subnets.0", "VpcConfig.SecurityGroupIds.0"],
                 physical_resource_id=cr.PhysicalResourceId.of(spec.hyperpod_name),
             ),
             # its ARN ends with an id that only the answer knows
             stack.format_arn(service="sagemaker", resource="cluster", resource_name="*"),
             log_group,
         )
+        subnet_id = hyperpod.get_response_field("VpcConfig.Subnets.0")
         return _Found(
             vpc_id=eks.get_response_field(f"{network}.vpcId"),
-            subnet_ids=(hyperpod.get_response_field("VpcConfig.Subnets.0"),),
+            subnet_ids=(subnet_id,),
             security_group_id=eks.get_response_field(f"{network}.clusterSecurityGroupId"),
+            gpu_subnet_id=subnet_id,
+            gpu_security_group_id=hyperpod.get_response_field("VpcConfig.SecurityGroupIds.0"),
             hyperpod_arn=hyperpod.get_response_field("ClusterArn"),
         )
 

@@ -17,6 +17,9 @@ class ClusterHandle:
     vpc: ec2.IVpc
     subnets: Sequence[ec2.ISubnet]
     """Private subnets from which the API and AWS are reached."""
+    gpu_subnet_id: str
+    gpu_security_group_id: str
+    """Security group of the GPU nodes, through which they also reach each other by EFA."""
     hyperpod_name: str
     hyperpod_arn: str
     owned: bool

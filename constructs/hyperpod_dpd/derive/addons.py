@@ -1,7 +1,15 @@
 """Which version of an EKS add-on a cluster gets."""
 
+from typing import Final
+
 from hyperpod_dpd.catalog.eks import addon, kubernetes_version
 from hyperpod_dpd.spec import Cluster
+
+INFERENCE_OPERATOR: Final = "amazon-sagemaker-hyperpod-inference"
+"""Add-on with the inference operator, the load balancer controller and KEDA."""
+
+OBSERVABILITY: Final = "amazon-sagemaker-hyperpod-observability"
+"""Add-on with exporters and a collector."""
 
 
 def addon_version(cluster: Cluster, name: str) -> str | None:

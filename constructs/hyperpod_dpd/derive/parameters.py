@@ -18,6 +18,9 @@ class Parameter(StrEnum):
     OIDC_PROVIDER_ARN = "oidc-provider-arn"
     HYPERPOD_NAME = "hyperpod-name"
     HYPERPOD_ARN = "hyperpod-arn"
+    METRICS_WORKSPACE_ARN = "metrics-workspace-arn"
+    METRICS_WORKSPACE_URL = "metrics-workspace-url"
+    S3_DRIVER_ROLE_NAME = "s3-driver-role-name"
 
 
 def parameter_prefix(deployment: Deployment) -> str:

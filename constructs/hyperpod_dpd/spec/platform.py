@@ -118,6 +118,11 @@ class Platform:
     """Days that logs are kept."""
 
     @property
+    def is_measured(self) -> bool:
+        """Whether metrics go to a workspace of Amazon Managed Service for Prometheus."""
+        return self.scraping == "collector" or self.observability_addon
+
+    @property
     def has_autoscaling(self) -> bool:
         """Whether KEDA's CRDs are on the cluster."""
         return self.inference_operator is not None if self.autoscaling is None else self.autoscaling
