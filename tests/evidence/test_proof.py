@@ -37,7 +37,8 @@ async def test_a_broken_deployment_is_not_proved_and_its_cause_is_named(name: st
             decode=2,
             engine=EngineConfig(tensor_parallel_size=2),
             # so that the prompts are there at the same time, and the router spreads them
-            step_times=ConstantStepTimes(prefill_seconds_per_token=0.00008),
+            step_times=ConstantStepTimes(prefill_seconds_per_token=0.0003),
+            router={"prefill-timeout-seconds": "15"},
         ),
         Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True)),
     ],
