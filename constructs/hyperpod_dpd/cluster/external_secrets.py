@@ -10,7 +10,7 @@ from constructs import Construct, IDependable
 from hyperpod_dpd.catalog.cluster_charts import EXTERNAL_SECRETS
 from hyperpod_dpd.cluster.chart_release import ClusterChartRelease
 from hyperpod_dpd.cluster.chart_values import external_secrets_values
-from hyperpod_dpd.derive.secrets import OWNED
+from hyperpod_dpd.derive.secret_names import OWNED
 from hyperpod_dpd.security.secrets import DeploymentSecrets
 from hyperpod_dpd.spec import Deployment
 

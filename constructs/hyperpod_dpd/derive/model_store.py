@@ -2,8 +2,11 @@
 
 from typing import Final
 
+from hyperpod_dpd.catalog.models import model as catalog_model
+from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
 from hyperpod_dpd.derive.bucket import bucket_name
-from hyperpod_dpd.spec import Deployment, FsxSource, HubOrigin, S3Source
+from hyperpod_dpd.derive.secret_names import own_token_secret
+from hyperpod_dpd.spec import Deployment, FsxSource, HubOrigin, Model, S3Source
 from hyperpod_dpd.spec.model import ModelOrigin
 
 MODEL_PREFIX: Final = "dpd-models-"
@@ -34,10 +37,25 @@ def has_bucket(deployment: Deployment) -> bool:
 
 
 def import_origin(deployment: Deployment) -> ModelOrigin | None:
-    """Return where the model is copied from before workers start, or None where nothing is copied."""
+    """Return where the model is copied from before workers start, or None where nothing is copied.
+
+    A deployment that makes a bucket and says nothing imports from the Hub, a gated model with a secret of its own.
+    """
     if not has_bucket(deployment):
         return None
-    return deployment.model.imported_from or (HubOrigin() if makes_bucket(deployment) else None)
+    if deployment.model.imported_from is not None or not makes_bucket(deployment):
+        return deployment.model.imported_from
+    return HubOrigin(token_secret=own_token_secret(deployment) if is_gated(deployment.model) else None)
+
+
+def is_gated(model: Model) -> bool:
+    """Whether the catalog says that the model's repository asks for a token; another repository's gate is not known."""
+    if model.repository is not None:
+        return False
+    try:
+        return catalog_model(model.name).gated
+    except UnknownCatalogEntryError:
+        return False
 
 
 def model_bucket_name(deployment: Deployment, *, account: str, region: str) -> str:

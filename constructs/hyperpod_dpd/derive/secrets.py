@@ -3,11 +3,10 @@
 from typing import Final
 
 from hyperpod_dpd.derive.model_store import import_origin
+from hyperpod_dpd.derive.secret_names import own_secret_prefix
 from hyperpod_dpd.spec import Deployment, HubOrigin, HuggingFaceSource
 from hyperpod_dpd.spec.value import record
 
-OWNED: Final = "hyperpod-dpd"
-"""First part of the names of secrets that deployments make."""
 _ARN: Final = "arn:"
 
 
@@ -23,11 +22,6 @@ class NamedSecret:
 
     own: bool
     """Whether the deployment's stack makes it, empty; every other secret must be there before."""
-
-
-def own_secret_prefix(deployment: Deployment) -> str:
-    """Return what the names of the deployment's own secrets start with."""
-    return f"{OWNED}/{deployment.name}/"
 
 
 def named_secrets(deployment: Deployment) -> tuple[NamedSecret, ...]:

@@ -118,8 +118,9 @@ class Model:
     """Where workers get the weights from."""
 
     imported_from: Annotated[ModelOrigin, Field(discriminator="type")] | None = None
-    """Where the model is copied from into its bucket before workers start. Absent: from the Hub where this deployment
-    makes the bucket, and from nowhere where the bucket is given."""
+    """Where the model is copied from into its bucket before workers start. Absent: from nowhere where the bucket is
+    given; where this deployment makes it, from the Hub, a gated model with the token in the deployment's own secret
+    `hyperpod-dpd/NAME/huggingface`."""
 
     repository: Repository | None = None
     """Repository on the Hugging Face Hub; by default the catalog's."""

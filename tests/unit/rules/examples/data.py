@@ -340,4 +340,25 @@ EXAMPLES = (
             ),
         ),
     ),
+    Example(
+        rule="DPD-DATA-016",
+        good=(
+            # a deployment that makes its bucket has a secret of its own
+            {},
+            {"model.imported_from": {"type": "s3", "uri": "s3://mine/llama"}},
+            {"model.repository": "mine/copy-of-llama", "model.imported_from": {"type": "huggingface"}},
+            {"model.source": {"type": "huggingface", "token_secret": "mine/token"}},
+        ),
+        bad=(
+            Bad(
+                case={"model.imported_from": {"type": "huggingface"}},
+                at="model.imported_from.token_secret",
+                mentions=(
+                    "`llama-3.3-70b-instruct` without `token_secret`",
+                    "`hyperpod-dpd/llama-3-3-70b-p5/huggingface`",
+                ),
+            ),
+            Bad(case={"model.source": {"type": "huggingface"}}, at="model.source.token_secret"),
+        ),
+    ),
 )
