@@ -17,6 +17,7 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     ("docs/reference/library.md", sys.executable, "-m", "tools.docs_library"),
     ("docs/observability", sys.executable, "-m", "tools.docs_dashboards"),
     ("docs/reference/alerts.md", sys.executable, "-m", "tools.docs_alerts"),
+    ("docs/reference/proof.md", sys.executable, "-m", "tools.docs_proof"),
     ("tests/unit/public_api.txt", sys.executable, "-m", "tools.public_api"),
     ("manifests/rendered", sys.executable, "manifests/main.py"),
     # after the manifests, which one of the pictures is drawn from
