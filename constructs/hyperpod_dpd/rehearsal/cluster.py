@@ -81,7 +81,7 @@ class LocalCluster:
         }
         self._api_server = ApiServer(self._slices)
         self._stack = AsyncExitStack()
-        self._changed = asyncio.Event()
+        self._happened = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
         self._http: aiohttp.ClientSession | None = None
         self._api_url = ""
@@ -107,9 +107,16 @@ class LocalCluster:
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        """End every pod and everything around them."""
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End every pod and everything around them; at once, when something went wrong or somebody interrupted."""
+        if kind is not None:
+            self._kill()
         await self.close()
+
+    def _kill(self) -> None:
+        for pod in self.pods:
+            for container in pod.containers:
+                container.kill(for_good=True)
 
     async def close(self) -> list[tuple[LocalPod, list[int | None]]]:
         """End everything: the router first, as long as engines can still take its drains. Return exit statuses."""
@@ -124,9 +131,7 @@ class LocalCluster:
                 codes = await asyncio.gather(*(pod.end(seconds) for pod in group))
                 ended += zip(group, codes, strict=True)
         finally:
-            for pod in self.pods:
-                for container in pod.containers:
-                    container.kill(for_good=True)
+            self._kill()
             await self._stack.aclose()
         return ended
 
@@ -155,12 +160,12 @@ class LocalCluster:
             folder=self.folder / "pods",
             extra={**self.marked, **self._local_variables(plan, address)},
             http=self._http,
-            changed=self._changed.set,
+            changed=self.changed,
         )
         self.pods.append(pod)
         self.events.append(f"{pod.name} started on {node}")
         pod.start()
-        self._changed.set()
+        self._happened.set()
         return pod
 
     def _local_variables(self, plan: PodPlan, address: str) -> dict[str, str]:
@@ -230,6 +235,10 @@ class LocalCluster:
             file=node.file,
             line=node.line,
         )
+
+    def changed(self) -> None:
+        """Tell everybody who waits that something about a pod is another."""
+        self._happened.set()
 
     async def _next_change(self) -> None:
         """Wait for the next change of a pod; others may have been told of it already."""
@@ -319,8 +328,8 @@ class LocalCluster:
 
     async def _publish(self) -> None:
         while True:
-            await self._changed.wait()
-            self._changed.clear()
+            await self._happened.wait()
+            self._happened.clear()
             await self._api_server.publish()
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
