@@ -1,6 +1,7 @@
 """The CDK application: one deployment file becomes the stacks of one deployment.
 
-Run by the CDK CLI; `--context deployment=FILE` chooses the file.
+Run by the CDK CLI; `--context deployment=FILE` chooses the file, `--context profile=NAME` what the serving stack
+installs, for example `baseline` to measure against.
 """
 
 import re
@@ -11,6 +12,7 @@ import aws_cdk as cdk
 from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.rules.check import check
+from hyperpod_dpd.serving.profile import chosen_profile
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 from stacks.build import build
 from stacks.summary import summary
@@ -31,14 +33,15 @@ def main() -> Exit:
         print(*(locate(finding, file) for finding in report.errors), sep="\n", file=sys.stderr)
         return Exit.FINDINGS
     try:
-        stacks = build(app, file.deployment)
+        profile = chosen_profile(file.deployment, app.node.try_get_context("profile"))
+        stacks = build(app, file.deployment, profile=profile)
     except ValueError as error:
         print(f"{file.path}: error: {error}", file=sys.stderr)
         return Exit.FINDINGS
     for finding in report.warnings:
         located = str(locate(finding, file))
-        cdk.Annotations.of(stacks.network).add_warning_v2(f"hyperpod-dpd:{finding.rule}", located)
-    print(summary(file.deployment, app.synth()))
+        cdk.Annotations.of(stacks.first).add_warning_v2(f"hyperpod-dpd:{finding.rule}", located)
+    print(summary(file.deployment, stacks, app.synth()))
     return Exit.OK
 
 

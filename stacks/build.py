@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 
-from hyperpod_dpd.security.acknowledgements import acknowledge
+from hyperpod_dpd.security.acknowledgements import Part, acknowledge
+from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.spec import Deployment
 from stacks.cluster import ClusterStack
 from stacks.hyperpod import HyperPodStack
 from stacks.network import NetworkStack
+from stacks.platform import PlatformStack
+from stacks.serving import ServingStack
 
 # a public CDK application had to take the tags off its HyperPod cluster again; a stack's own tags reach every
 # resource, that one included
@@ -17,44 +20,88 @@ _UNTAGGED = ["aws:cdk:stack", "AWS::SageMaker::Cluster"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentStacks:
-    """The stacks of a deployment, in the order in which they are deployed."""
+    """The stacks of a deployment, in the order in which they are deployed.
 
-    network: NetworkStack
-    cluster: ClusterStack
-    hyperpod: HyperPodStack
+    The first three are None on a cluster that somebody else owns.
+    """
+
+    network: NetworkStack | None = None
+    cluster: ClusterStack | None = None
+    hyperpod: HyperPodStack | None = None
+    platform: PlatformStack
+    serving: ServingStack
+
+    @property
+    def by_part(self) -> dict[Part, cdk.Stack]:
+        """Every stack that there is, by the last part of its name."""
+        stacks: dict[Part, cdk.Stack | None] = {
+            "network": self.network,
+            "cluster": self.cluster,
+            "hyperpod": self.hyperpod,
+            "platform": self.platform,
+            "serving": self.serving,
+        }
+        return {part: stack for part, stack in stacks.items() if stack is not None}
 
     @property
     def all(self) -> tuple[cdk.Stack, ...]:
-        """Every stack."""
-        return (self.network, self.cluster, self.hyperpod)
+        """Every stack that there is."""
+        return tuple(self.by_part.values())
+
+    @property
+    def first(self) -> cdk.Stack:
+        """The stack that is deployed first."""
+        return next(iter(self.by_part.values()))
 
 
-def build(app: cdk.App, deployment: Deployment) -> DeploymentStacks:
-    """Add the stacks of `deployment` to `app`.
+def build(app: cdk.App, deployment: Deployment, *, profile: Profile | None = None) -> DeploymentStacks:
+    """Add the stacks of `deployment` to `app`: five, or two on a cluster that somebody else owns.
 
     The deployment's rules are not run here; `refuse_unless_valid` does that before.
 
+    Args:
+        app: the application.
+        deployment: the deployment.
+        profile: what the serving stack installs; by default the profile of the deployment's backend.
+
     Raises:
-        ValueError: the deployment uses a cluster that somebody else owns.
+        BindingError: an object needs a value that neither the deployment nor a stack gives.
+        DeploymentRefusedError: the profile belongs to the other backend, which cannot say what the deployment says.
+        ValueError: something cannot be built; the message says what.
     """
-    existing = deployment.cluster.existing
-    if existing is not None:
-        raise ValueError(
-            f"nothing to build: given `cluster.existing.eks_name: {existing.eks_name}`, whose owner deploys network, "
-            "cluster and HyperPod. help: synthesize the owner's deployment"
-        )
+    stacks = (_owning if deployment.cluster.existing is None else _sharing)(app, deployment, profile)
+    for part, stack in stacks.by_part.items():
+        stack.termination_protection = not deployment.deletes_data
+        acknowledge(stack, part, deployment)
+    for key, value in {"hyperpod-dpd:deployment": deployment.name, **(deployment.tags or {})}.items():
+        cdk.Tags.of(app).add(key, value, exclude_resource_types=_UNTAGGED)
+    return stacks
+
+
+def _owning(app: cdk.App, deployment: Deployment, profile: Profile | None) -> DeploymentStacks:
     name = deployment.name
     network = NetworkStack(app, f"{name}-network", deployment=deployment)
     cluster = ClusterStack(app, f"{name}-cluster", deployment=deployment, network=network.network)
     hyperpod = HyperPodStack(
         app, f"{name}-hyperpod", deployment=deployment, network=network.network, cluster=cluster.cluster
     )
-    stacks = DeploymentStacks(network=network, cluster=cluster, hyperpod=hyperpod)
-    for stack in stacks.all:
-        stack.termination_protection = not deployment.deletes_data
-    for key, value in {"hyperpod-dpd:deployment": name, **(deployment.tags or {})}.items():
-        cdk.Tags.of(app).add(key, value, exclude_resource_types=_UNTAGGED)
-    acknowledge(network, "network")
-    acknowledge(cluster, "cluster")
-    acknowledge(hyperpod, "hyperpod")
-    return stacks
+    platform = PlatformStack(
+        app,
+        f"{name}-platform",
+        deployment=deployment,
+        network=network.network,
+        cluster=cluster.cluster,
+        hyperpod=hyperpod.hyperpod,
+    )
+    serving = ServingStack(app, f"{name}-serving", deployment=deployment, platform=platform, profile=profile)
+    return DeploymentStacks(
+        network=network, cluster=cluster, hyperpod=hyperpod, platform=platform, serving=serving
+    )
+
+
+def _sharing(app: cdk.App, deployment: Deployment, profile: Profile | None) -> DeploymentStacks:
+    platform = PlatformStack(app, f"{deployment.name}-platform", deployment=deployment)
+    serving = ServingStack(
+        app, f"{deployment.name}-serving", deployment=deployment, platform=platform, profile=profile
+    )
+    return DeploymentStacks(platform=platform, serving=serving)

@@ -1,28 +1,78 @@
-"""What a synthesis says about itself: resources per stack, hourly list price of the instance groups."""
+"""What a synthesis says about itself: deploy order, size and time of the stacks, hourly list price of the groups."""
+
+import math
 
 from aws_cdk import cx_api
 
+from hyperpod_dpd.catalog.durations import DURATIONS
 from hyperpod_dpd.planner.cost import GroupCost, hourly_burn
+from hyperpod_dpd.security.acknowledgements import Part
 from hyperpod_dpd.spec import Deployment
+from stacks.build import DeploymentStacks
+
+_SECONDS_PER_MINUTE = 60
 
 
-def summary(deployment: Deployment, assembly: cx_api.CloudAssembly) -> str:
-    """Return the summary of `deployment` synthesized into `assembly`, a few lines of text."""
-    stacks = [(stack.stack_name, len(stack.template["Resources"])) for stack in assembly.stacks]
-    burn = hourly_burn(deployment)
-    rows = [(f"stack {name}", f"{count} resources", "") for name, count in stacks]
-    rows += [
-        (f"group {group.group}", f"{group.count} x {group.instance_type}", _usd(group))
-        for group in burn.groups
+def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.CloudAssembly) -> str:
+    """Return the summary of `deployment`, whose `stacks` were synthesized into `assembly`, a few lines of text."""
+    lines = [
+        f"{deployment.name} in {deployment.region}",
+        *_aligned(_stack_rows(stacks, assembly)),
+        *_aligned(_group_rows(deployment)),
     ]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    lines = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+    if alarm := _unheard(deployment):
+        lines.append(f"  {alarm}")
+    return "\n".join([*lines, f"  instance groups at list price: {_total(deployment)}"])
+
+
+def _stack_rows(stacks: DeploymentStacks, assembly: cx_api.CloudAssembly) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for number, (part, stack) in enumerate(stacks.by_part.items(), start=1):
+        count = len(assembly.get_stack_by_name(stack.stack_name).template["Resources"])
+        rows.append((f"{number}. stack {stack.stack_name}", f"{count} resources", *_duration(part, stacks)))
+    return rows
+
+
+def _duration(part: Part, stacks: DeploymentStacks) -> tuple[str, str]:
+    """Return how long the stack of `part` takes, and where that is from."""
+    if part == "serving":
+        minutes = math.ceil(stacks.serving.most_seconds / _SECONDS_PER_MINUTE)
+        return f"at most {minutes} min", "probes of the workers, one replica after the other"
+    row = DURATIONS[part]
+    return str(row), row.source.text
+
+
+def _group_rows(deployment: Deployment) -> list[tuple[str, ...]]:
+    if deployment.cluster.existing is not None:
+        return []
+    return [
+        (f"group {group.group}", f"{group.count} x {group.instance_type}", _usd(group))
+        for group in hourly_burn(deployment).groups
+    ]
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _unheard(deployment: Deployment) -> str | None:
+    """Return a line where alerts arrive at a topic to which nobody is subscribed."""
+    alerts = deployment.platform.alerts
+    if alerts.email_addresses or alerts.topic_arn:
+        return None
+    return "alerts reach nobody: give `platform.alerts.email_addresses`, or subscribe to the topic"
+
+
+def _total(deployment: Deployment) -> str:
+    if deployment.cluster.existing is not None:
+        return "those of the cluster's owner"
+    burn = hourly_burn(deployment)
     total = f"${burn.usd_per_hour:,.2f}/h, ${burn.usd_per_month:,.0f}/month"
-    if burn.unpriced:
-        total += f", without {', '.join(burn.unpriced)}"
-    return "\n".join(
-        [f"{deployment.name} in {deployment.region}", *lines, f"  instance groups at list price: {total}"]
-    )
+    return f"{total}, without {', '.join(burn.unpriced)}" if burn.unpriced else total
 
 
 def _usd(group: GroupCost) -> str:

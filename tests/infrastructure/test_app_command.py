@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,8 +22,17 @@ DEFAULT = ROOT / "deployments" / "llama-3.3-70b-p5.yaml"
 class Run:
     """One run of `app.py`."""
 
-    def __init__(self, outdir: Path, *, deployment: Path | str | None = None, **environment: str) -> None:
+    def __init__(
+        self,
+        outdir: Path,
+        *,
+        deployment: Path | str | None = None,
+        profile: str | None = None,
+        **environment: str,
+    ) -> None:
         flags = context()
+        if profile is not None:
+            flags["profile"] = profile
         if deployment is not None:
             flags["deployment"] = str(deployment)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -52,22 +62,24 @@ def default_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(tmp_path_factory.mktemp("default"))
 
 
-def test_writes_the_templates_of_three_stacks(default_run: Run) -> None:
+PARTS = ("network", "cluster", "hyperpod", "platform", "serving")
+"""Stacks of a deployment in the order in which they are deployed."""
+
+
+def test_writes_the_templates_of_five_stacks(default_run: Run) -> None:
     assert default_run.result.returncode == 0, default_run.result.stderr
-    assert sorted(path.name for path in default_run.outdir.glob("*.template.json")) == [
-        "llama-3-3-70b-p5-cluster.template.json",
-        "llama-3-3-70b-p5-hyperpod.template.json",
-        "llama-3-3-70b-p5-network.template.json",
-    ]
+    assert {path.name for path in default_run.outdir.glob("*.template.json")} == {
+        f"llama-3-3-70b-p5-{part}.template.json" for part in PARTS
+    }
 
 
 def test_says_how_large_the_stacks_are_and_what_the_groups_cost(default_run: Run) -> None:
     lines = default_run.result.stdout.splitlines()
     assert lines[0] == "llama-3-3-70b-p5 in us-east-1"
-    for part in ("network", "cluster", "hyperpod"):
+    for part in PARTS:
         template = json.loads((default_run.outdir / f"llama-3-3-70b-p5-{part}.template.json").read_text())
         (line,) = [line for line in lines if f"stack llama-3-3-70b-p5-{part} " in line]
-        assert line.split()[-2:] == [str(len(template["Resources"])), "resources"]
+        assert f" {len(template['Resources'])} resources " in line
     prices = [line for line in lines if line.lstrip().startswith("group ")]
     assert [line.split()[1:5] for line in prices] == [
         ["prefill", "1", "x", "ml.p5.48xlarge"],
@@ -77,13 +89,53 @@ def test_says_how_large_the_stacks_are_and_what_the_groups_cost(default_run: Run
     assert lines[-1] == "  instance groups at list price: $126.60/h, $92,418/month"
 
 
+def test_says_in_which_order_stacks_are_deployed_how_long_they_take_and_how_that_is_known(
+    default_run: Run,
+) -> None:
+    rows = [
+        re.split(r" {2,}", line.strip())
+        for line in default_run.result.stdout.splitlines()
+        if " stack " in line
+    ]
+    assert [row[0] for row in rows] == [
+        f"{number}. stack llama-3-3-70b-p5-{part}" for number, part in enumerate(PARTS, start=1)
+    ]
+    assert all(re.fullmatch(r"(\d+ to|at most) \d+ min", row[2]) for row in rows)
+    assert all(len(row[3].split()) >= 4 for row in rows)
+
+
+def test_order_in_which_the_cli_deploys_is_the_one_that_is_said(default_run: Run) -> None:
+    artifacts = default_run.manifest["artifacts"]
+    for number, part in enumerate(PARTS):
+        needed = artifacts[f"llama-3-3-70b-p5-{part}"].get("dependencies", [])
+        later = {f"llama-3-3-70b-p5-{each}" for each in PARTS[number:]}
+        assert not later & set(needed)
+        if number:
+            assert f"llama-3-3-70b-p5-{PARTS[number - 1]}" in _transitive(artifacts, part)
+
+
+def _transitive(artifacts: Mapping[str, Any], part: str) -> set[str]:
+    found: set[str] = set()
+    pending = [f"llama-3-3-70b-p5-{part}"]
+    while pending:
+        for needed in artifacts[pending.pop()].get("dependencies", []):
+            if needed not in found:
+                found.add(needed)
+                pending.append(needed)
+    return found
+
+
+def test_says_where_alerts_would_be_heard_by_nobody(default_run: Run) -> None:
+    assert "alerts reach nobody: give `platform.alerts.email_addresses`" in default_run.result.stdout
+
+
 def test_stacks_are_protected_against_deletion(default_run: Run) -> None:
     stacks = [
         artifact["properties"]
         for artifact in default_run.manifest["artifacts"].values()
         if artifact["type"] == "aws:cloudformation:stack"
     ]
-    assert len(stacks) == 3
+    assert len(stacks) == len(PARTS)
     assert all(stack["terminationProtection"] for stack in stacks)
     # a stack's own tags would reach the HyperPod cluster
     assert not any(stack.get("tags") for stack in stacks)
@@ -119,7 +171,7 @@ def test_nothing_is_asked_of_aws_with_or_without_an_account(tmp_path: Path, acco
 def test_the_other_ready_deployments_synthesize_from_their_files(tmp_path: Path, name: str) -> None:
     run = Run(tmp_path, deployment=ROOT / "deployments" / f"{name}.yaml")
     assert run.result.returncode == 0, run.result.stderr
-    assert len(list(tmp_path.glob("*.template.json"))) == 3
+    assert len(list(tmp_path.glob("*.template.json"))) == len(PARTS)
 
 
 def _deployment(folder: Path, old: str, new: str) -> Path:
@@ -163,14 +215,49 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "nowhere.yaml: error: cannot be read: no such file or directory" in run.result.stderr
 
 
-def test_a_cluster_of_somebody_else_leaves_nothing_to_build(tmp_path: Path) -> None:
-    file = tmp_path / "deployment.yaml"
+@pytest.fixture(scope="module")
+def shared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A second model on a cluster that another deployment owns."""
+    file = tmp_path_factory.mktemp("shared") / "deployment.yaml"
     existing = "\ncluster:\n  existing:\n    eks_name: theirs\n    hyperpod_name: theirs\n"
     file.write_text(DEFAULT.read_text().partition("\nacknowledge:")[0] + existing)
-    run = Run(tmp_path / "out", deployment=file)
+    return file
+
+
+def test_on_a_cluster_of_somebody_else_only_what_is_its_own_is_built(
+    tmp_path: Path, shared_file: Path
+) -> None:
+    run = Run(tmp_path, deployment=shared_file)
+    assert run.result.returncode == 0, run.result.stderr
+    assert {path.name for path in tmp_path.glob("*.template.json")} == {
+        "llama-3-3-70b-p5-platform.template.json",
+        "llama-3-3-70b-p5-serving.template.json",
+    }
+    types = {
+        body["Type"]
+        for path in tmp_path.glob("*.template.json")
+        for body in json.loads(path.read_text())["Resources"].values()
+    }
+    assert not types & {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster", "AWS::EC2::VPC", "AWS::EKS::Addon"}
+    assert run.result.stdout.splitlines()[-1] == (
+        "  instance groups at list price: those of the cluster's owner"
+    )
+
+
+def test_a_baseline_is_installed_instead_to_measure_against(tmp_path: Path) -> None:
+    run = Run(tmp_path, profile="baseline")
+    assert run.result.returncode == 0, run.result.stderr
+    template = (tmp_path / "llama-3-3-70b-p5-serving.template.json").read_text()
+    assert '\\"name\\":\\"colocated-prefill\\"' in template
+    assert '\\"name\\":\\"prefill\\"' not in template
+
+
+@pytest.mark.parametrize("name", ["operator", "fastest"])
+def test_a_profile_of_the_other_backend_or_of_none_is_refused(tmp_path: Path, name: str) -> None:
+    run = Run(tmp_path, profile=name)
     assert run.result.returncode == 1
-    assert "nothing to build: given `cluster.existing.eks_name: theirs`" in run.result.stderr
-    assert "Traceback" not in run.result.stderr
+    assert f"no profile `{name}` of `backend: self-managed`. help: its profiles are " in run.result.stderr
+    assert "`baseline-tuned`" in run.result.stderr
 
 
 def test_an_output_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

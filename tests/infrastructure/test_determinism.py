@@ -44,7 +44,7 @@ def syntheses(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, byt
 def test_two_syntheses_are_byte_identical(syntheses: list[Mapping[str, bytes]]) -> None:
     first, second = syntheses
     assert first.keys() == second.keys()
-    assert len([name for name in first if name.endswith(".template.json")]) == 3
+    assert len([name for name in first if name.endswith(".template.json")]) == 5
     assert [name for name, content in first.items() if second[name] != content] == []
 
 

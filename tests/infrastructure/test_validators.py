@@ -17,6 +17,7 @@ from cloudformation_validate import (  # type: ignore[import-untyped]
 from tests.support.synth import deployments, synthesize
 
 DEPLOYMENTS = deployments()
+PARTS = ("network", "cluster", "hyperpod", "platform", "serving")
 KNOWN_WARNINGS = {
     # CDK writes a DependsOn beside a reference to the same resource
     "W3005",
@@ -55,7 +56,7 @@ def _findings(engine: CompositeEngine, template: str, region: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("part", ["network", "cluster", "hyperpod"])
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_cloudformation_validate_accepts(
     engine: CompositeEngine, templates: Path, name: str, part: str
@@ -87,7 +88,7 @@ def test_cloudformation_validate_sees_what_it_is_there_for(
 def test_cfn_lint_accepts(templates: Path) -> None:
     regions = sorted({deployment.region for deployment in DEPLOYMENTS.values()})
     files = sorted(map(str, templates.iterdir()))
-    assert len(files) == 3 * len(DEPLOYMENTS)
+    assert len(files) == len(PARTS) * len(DEPLOYMENTS)
     result = subprocess.run(
         [
             str(Path(sys.executable).parent / "cfn-lint"),

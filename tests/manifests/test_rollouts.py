@@ -2,17 +2,18 @@
 
 import pytest
 
+from hyperpod_dpd.evidence.proof_job import render_proof
 from hyperpod_dpd.readiness.requirements import JobComplete, ResourceState, Rollout
 from hyperpod_dpd.serving import access, rollouts
 from hyperpod_dpd.serving.profile import Profile
-from hyperpod_dpd.serving.render import RenderedFile, Rendering, render
+from hyperpod_dpd.serving.render import Rendering, render
 from hyperpod_dpd.spec import OperatorEndpoint
 from tests.support.deployments import changed, ready
-from tests.support.manifests import find, operated, rendering
+from tests.support.manifests import find, of_kind, operated, rendering
 
 
 def test_every_workload_is_waited_for() -> None:
-    found = rollouts.requirements(rollouts.without_jobs(rendering("p5")))
+    found = rollouts.requirements(rendering("p5"))
     assert found == (
         *(Rollout(namespace="llama-3-3-70b-p5-workers", name=role) for role in ("prefill", "decode")),
         Rollout(namespace="llama-3-3-70b-p5-system", name="router"),
@@ -20,13 +21,13 @@ def test_every_workload_is_waited_for() -> None:
 
 
 def test_both_groups_of_colocated_workers_are_waited_for() -> None:
-    rendered = rollouts.without_jobs(render(ready("llama-3.3-70b-p5-p5en"), Profile.BASELINE))
+    rendered = render(ready("llama-3.3-70b-p5-p5en"), Profile.BASELINE)
     names = {each.name for each in rollouts.requirements(rendered) if isinstance(each, Rollout)}
     assert names == {"colocated-prefill", "colocated-decode", "router"}
 
 
 def test_the_operator_says_itself_when_it_is_done() -> None:
-    (found,) = rollouts.requirements(rollouts.without_jobs(render(operated()["operated"], Profile.OPERATOR)))
+    (found,) = rollouts.requirements(render(operated()["operated"], Profile.OPERATOR))
     assert isinstance(found, ResourceState)
     assert found.as_event()["path"] == (
         "/apis/inference.sagemaker.aws.amazon.com/v1/namespaces/llama-3-3-70b-p5-workers/"
@@ -56,7 +57,7 @@ def test_the_operator_is_given_its_own_limit(given: int | None, seconds: int) ->
     deployment = changed(
         operated()["operated"], serving__operator=OperatorEndpoint(deploy_timeout_seconds=given)
     )
-    rendered = rollouts.without_jobs(render(deployment, Profile.OPERATOR))
+    rendered = render(deployment, Profile.OPERATOR)
     assert rollouts.seconds(rendered) == seconds + 600
 
 
@@ -65,25 +66,13 @@ def test_no_wait_is_longer_than_cloudformation_waits() -> None:
     assert rollouts.seconds(many) == 12 * 3600
 
 
-def _with_job() -> Rendering:
-    def entry(kind: str, name: str) -> dict[str, object]:
-        return {"kind": kind, "metadata": {"namespace": "system", "name": name}, "spec": {}}
-
-    return Rendering(
-        deployment=ready(),
-        profile=Profile.SELF_MANAGED,
-        files=(
-            RenderedFile(name="router", objects=(entry("Deployment", "router"),)),
-            RenderedFile(name="proof", objects=(entry("ServiceAccount", "proof"), entry("Job", "proof-1"))),
-        ),
+def test_the_proof_is_waited_for_as_long_as_it_may_run() -> None:
+    proof = render_proof(ready(), Profile.SELF_MANAGED, revision="abc")
+    (job,) = of_kind(proof.objects, "Job")
+    assert rollouts.requirements(proof) == (
+        JobComplete(namespace="llama-3-3-70b-p5-system", name=job["metadata"]["name"]),
     )
-
-
-def test_jobs_are_installed_after_what_they_look_at_with_what_belongs_to_them() -> None:
-    before, after = rollouts.without_jobs(_with_job()), rollouts.only_jobs(_with_job())
-    assert [file.name for file in before.files] == ["router"]
-    assert [file.name for file in after.files] == ["proof"]
-    assert rollouts.requirements(after) == (JobComplete(namespace="system", name="proof-1"),)
+    assert rollouts.seconds(proof) == job["spec"]["activeDeadlineSeconds"] + 600
 
 
 def test_addresses_are_those_of_the_services_that_are_rendered() -> None:

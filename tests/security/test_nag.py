@@ -15,6 +15,9 @@ from tests.support.synth import READY, application, deployments
 
 DEPLOYMENTS = deployments()
 
+OPTIONS = (READY[0], "alone")
+"""Deployments that have every construct between them."""
+
 Findings = set[tuple[str, str, str]]
 """Part, construct path inside the stack, id."""
 
@@ -23,11 +26,7 @@ def _findings(folder: Path, deployment: Deployment) -> Findings:
     """Return the findings of the pack that are not acknowledged."""
     app, stacks = application(folder, deployment)
     cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks())
-    parts = {
-        stacks.network.node.id: "network",
-        stacks.cluster.node.id: "cluster",
-        stacks.hyperpod.node.id: "hyperpod",
-    }
+    parts = {stack.node.id: part for part, stack in stacks.by_part.items()}
     # a failed validation raises after it has written its report
     with contextlib.suppress(RuntimeError):
         app.synth()
@@ -47,15 +46,46 @@ def test_no_finding_is_unacknowledged(tmp_path: Path, name: str) -> None:
     assert _findings(tmp_path, DEPLOYMENTS[name]) == set()
 
 
+def _unacknowledged(folder: Path, monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> Findings:
+    with monkeypatch.context() as patch:
+        patch.setattr(acknowledgements, "ACKNOWLEDGEMENTS", ())
+        return _findings(folder, deployment)
+
+
+def _accepted(folder: Path, deployment: Deployment, *, optional: bool) -> Findings:
+    _, stacks = application(folder, deployment)
+    return {
+        (entry.part, entry.path, entry.id(stacks.by_part[entry.part], deployment))
+        for entry in ACKNOWLEDGEMENTS
+        if entry.optional is optional
+    }
+
+
 @pytest.mark.parametrize("name", [READY[0], "account-given"])
 def test_every_acknowledgement_has_its_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     deployment = DEPLOYMENTS[name]
-    _, stacks = application(tmp_path / "ids", deployment)
-    expected = {(entry.part, entry.path, entry.id(stacks.hyperpod)) for entry in ACKNOWLEDGEMENTS}
-    monkeypatch.setattr(acknowledgements, "ACKNOWLEDGEMENTS", ())
-    assert _findings(tmp_path / "bare", deployment) == expected
+    found = _unacknowledged(tmp_path / "bare", monkeypatch, deployment)
+    assert _accepted(tmp_path / "ids", deployment, optional=False) <= found
+
+
+def test_every_optional_acknowledgement_has_its_finding_in_some_deployment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[tuple[str, str, str]] = set()
+    for name in OPTIONS:
+        deployment = DEPLOYMENTS[name]
+        found = _unacknowledged(tmp_path / f"{name}-bare", monkeypatch, deployment)
+        _, stacks = application(tmp_path / name, deployment)
+        seen |= {
+            (entry.part, entry.path, entry.finding)
+            for entry in ACKNOWLEDGEMENTS
+            if entry.part in stacks.by_part
+            and (entry.part, entry.path, entry.id(stacks.by_part[entry.part], deployment)) in found
+        }
+    optional = {(entry.part, entry.path, entry.finding) for entry in ACKNOWLEDGEMENTS if entry.optional}
+    assert optional - seen == set()
 
 
 def test_the_list_is_pinned() -> None:

@@ -10,7 +10,16 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from hyperpod_dpd.spec import DependenciesChart, Deployment, Spot, Taint, TrainingPlan
+from hyperpod_dpd.spec import (
+    DependenciesChart,
+    Deployment,
+    ExistingCluster,
+    FsxSource,
+    Schedule,
+    Spot,
+    Taint,
+    TrainingPlan,
+)
 from stacks.build import DeploymentStacks, build
 from tests.support.deployments import ROOT, changed, ready
 
@@ -47,6 +56,26 @@ SYNTHESES: Mapping[str, Mapping[str, Any]] = {
             Taint(key="dedicated", value="decode", effect="NoSchedule"),
         ),
     },
+    "alone": {
+        "platform__inference_operator": None,
+        "platform__observability_addon": False,
+        "platform__exporters": "manifests",
+        "platform__autoscaling": True,
+        "platform__load_balancer_controller": True,
+        "platform__grafana": "managed",
+        "platform__images__mirror_public_images": True,
+        "platform__alerts__email_addresses": ("oncall@example.com",),
+        "platform__nights_off": Schedule(
+            stop_cron="cron(0 20 ? * MON-FRI *)", start_cron="cron(0 6 ? * MON-FRI *)"
+        ),
+        "platform__monthly_budget_usd": 50_000,
+        "model__source": FsxSource(type="fsx"),
+    },
+    "shared": {
+        "cluster__existing": ExistingCluster(
+            eks_name="dpd", hyperpod_name="dpd", parameter_prefix="/hyperpod-dpd/dpd"
+        ),
+    },
 }
 """Changes to the default deployment that reach the branches of the stacks, by name."""
 
@@ -55,7 +84,7 @@ Template = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Synthesized:
-    """Templates of a deployment, by part: network, cluster, hyperpod."""
+    """Templates of a deployment by part: network, cluster, hyperpod, platform, serving."""
 
     templates: Mapping[str, Template]
     needs: Mapping[str, frozenset[str]]
@@ -89,14 +118,7 @@ def synthesize(deployment: Deployment) -> Synthesized:
     with TemporaryDirectory() as outdir:
         app, stacks = application(Path(outdir), deployment)
         assembly = app.synth()
-        parts = {
-            stack.stack_name: part
-            for part, stack in (
-                ("network", stacks.network),
-                ("cluster", stacks.cluster),
-                ("hyperpod", stacks.hyperpod),
-            )
-        }
+        parts = {stack.stack_name: part for part, stack in stacks.by_part.items()}
         artifacts = {name: assembly.get_stack_by_name(name) for name in parts}
         return Synthesized(
             templates={parts[name]: artifact.template for name, artifact in artifacts.items()},

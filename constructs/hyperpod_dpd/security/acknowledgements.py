@@ -4,55 +4,41 @@ One table for all stacks. An entry names one finding of one construct; a test fa
 when an entry has no finding.
 """
 
-from dataclasses import dataclass
-from typing import Literal
-
 import aws_cdk as cdk
 from constructs import IConstruct
 
-Part = Literal["network", "cluster", "hyperpod"]
+from hyperpod_dpd.security.acknowledged_platform import PLATFORM
+from hyperpod_dpd.security.acknowledgement import NagAcknowledgement, Part
+from hyperpod_dpd.spec import Deployment
 
-_PACK = "AwsSolutions"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NagAcknowledgement:
-    """One accepted finding."""
-
-    part: Part
-    """Stack in which it is."""
-    path: str
-    """Construct path inside the stack."""
-    finding: str
-    """Finding as cdk-nag names it; `<region>` stands for the region, `<account>` for the account."""
-    reason: str
-
-    def id(self, stack: cdk.Stack) -> str:
-        """Return the id by which the pack knows the finding in `stack`."""
-        account = "<AWS::AccountId>" if cdk.Token.is_unresolved(stack.account) else stack.account
-        finding = self.finding.replace("<region>", stack.region).replace("<account>", account)
-        return f"{_PACK}::{_PACK}-{finding}"
+__all__ = ["ACKNOWLEDGEMENTS", "NagAcknowledgement", "Part", "acknowledge"]
 
 
-def acknowledge(stack: cdk.Stack, part: Part) -> None:
-    """Accept in `stack` what the table lists for `part`.
+def acknowledge(stack: cdk.Stack, part: Part, deployment: Deployment) -> None:
+    """Accept in `stack` of `deployment` what the table lists for `part`.
 
     Raises:
-        LookupError: an entry names a construct that the stack does not have.
+        LookupError: an entry names a construct that every deployment has, and the stack does not.
     """
-    by_path: dict[str, list[cdk.Acknowledgment]] = {}
+    by_path: dict[str, list[NagAcknowledgement]] = {}
     for entry in ACKNOWLEDGEMENTS:
         if entry.part == part:
-            accepted = cdk.Acknowledgment(id=entry.id(stack), reason=entry.reason)
-            by_path.setdefault(entry.path, []).append(accepted)
-    for path, accepted_here in by_path.items():
-        cdk.Validations.of(_find(stack, path)).acknowledge(*accepted_here)
+            by_path.setdefault(entry.path, []).append(entry)
+    for path, entries in by_path.items():
+        construct = _find(stack, path, optional=all(entry.optional for entry in entries))
+        if construct is not None:
+            accepted = [
+                cdk.Acknowledgment(id=entry.id(stack, deployment), reason=entry.reason) for entry in entries
+            ]
+            cdk.Validations.of(construct).acknowledge(*accepted)
 
 
-def _find(stack: cdk.Stack, path: str) -> IConstruct:
+def _find(stack: cdk.Stack, path: str, *, optional: bool) -> IConstruct | None:
     found: IConstruct = stack
     for name in path.split("/"):
         child = found.node.try_find_child(name)
+        if child is None and optional:
+            return None
         if child is None:
             raise LookupError(
                 f"no construct `{path}` in stack `{stack.stack_name}`: its acknowledgement is out of date"
@@ -169,5 +155,6 @@ ACKNOWLEDGEMENTS: tuple[NagAcknowledgement, ...] = (
         f"IAM5[Resource::{_SCRIPTS}]",
         "nodes read every file of the lifecycle bucket, which holds nothing but lifecycle scripts",
     ),
+    *PLATFORM,
 )
 """Every accepted finding."""

@@ -84,6 +84,24 @@ def profile_of(deployment: Deployment) -> Profile:
     return Profile.OPERATOR if deployment.serving.backend == "operator" else Profile.SELF_MANAGED
 
 
+def chosen_profile(deployment: Deployment, name: str | None) -> Profile:
+    """Return the profile called `name`, by default the one that serves.
+
+    Raises:
+        ValueError: there is no such profile, or it is the other backend's: that is a migration, not a measurement.
+    """
+    serving = profile_of(deployment)
+    if name is None:
+        return serving
+    possible = [profile for profile in Profile if profile.backend == serving.backend]
+    if name not in possible:
+        listed = ", ".join(f"`{profile}`" for profile in possible)
+        raise ValueError(
+            f"no profile `{name}` of `backend: {deployment.serving.backend}`. help: its profiles are {listed}"
+        )
+    return Profile(name)
+
+
 class ProfileCharts:
     """The charts of one profile. A chart is a file: one concept, a page long."""
 

@@ -1,6 +1,5 @@
 """What has to be so before a rendering that was applied serves, and how long that may take."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -42,22 +41,6 @@ def seconds(rendering: Rendering) -> int:
     }
     given = (_seconds(entry, scaled) for entry in rendering.objects)
     return min(max(given, default=0) + _MARGIN_SECONDS, LONGEST_SECONDS)
-
-
-def without_jobs(rendering: Rendering) -> Rendering:
-    """Return `rendering` without the files that hold Jobs: what they look at has to run before they start."""
-    files = tuple(file for file in rendering.files if not _holds_job(file.objects))
-    return dataclasses.replace(rendering, files=files)
-
-
-def only_jobs(rendering: Rendering) -> Rendering:
-    """Return the files of `rendering` that hold Jobs, with what belongs to them."""
-    files = tuple(file for file in rendering.files if _holds_job(file.objects))
-    return dataclasses.replace(rendering, files=files)
-
-
-def _holds_job(objects: tuple[Mapping[str, Any], ...]) -> bool:
-    return any(entry["kind"] == "Job" for entry in objects)
 
 
 def _requirement(entry: Mapping[str, Any]) -> Iterator[Requirement]:

@@ -1,0 +1,42 @@
+"""One accepted finding of cdk-nag's AwsSolutions pack."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import aws_cdk as cdk
+
+from hyperpod_dpd.serving.model_source import key_prefix
+from hyperpod_dpd.spec import Deployment
+
+Part = Literal["network", "cluster", "hyperpod", "platform", "serving"]
+
+_PACK = "AwsSolutions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NagAcknowledgement:
+    """One accepted finding."""
+
+    part: Part
+    """Stack in which it is."""
+    path: str
+    """Construct path inside the stack."""
+    finding: str
+    """Finding as cdk-nag names it. What differs between deployments is written `<region>`, `<account>`, `<name>` (of
+    the deployment), `<hyperpod>` (name of the HyperPod cluster) and `<model>` (folder of the model in its bucket)."""
+    reason: str
+    optional: bool = False
+    """Whether some deployments do not have the construct."""
+
+    def id(self, stack: cdk.Stack, deployment: Deployment) -> str:
+        """Return the id by which the pack knows the finding in `stack` of `deployment`."""
+        finding = self.finding
+        for placeholder, value in {
+            "account": "<AWS::AccountId>" if cdk.Token.is_unresolved(stack.account) else stack.account,
+            "region": stack.region,
+            "name": deployment.name,
+            "hyperpod": deployment.cluster_name,
+            "model": key_prefix(deployment),
+        }.items():
+            finding = finding.replace(f"<{placeholder}>", value)
+        return f"{_PACK}::{_PACK}-{finding}"
