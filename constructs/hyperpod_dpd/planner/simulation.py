@@ -236,7 +236,7 @@ class _Simulation:
         for sequence in first:
             flight = self._flights[sequence.request]
             if prefills:
-                self._hand_over(flight, now)
+                self._hand_over_when_free(flight, now, ends)
             elif sequence.lands_only:
                 self._release(flight, now)
                 self._send(flight.decoder, self._after_landing(flight), now + self._frontend.router_seconds)
@@ -246,6 +246,14 @@ class _Simulation:
             for sequence in finished:
                 if not sequence.lands_only:
                     self._finish(self._flights[sequence.request], now)
+
+    def _hand_over_when_free(self, flight: _Flight, now: float, next_step_ends: float | None) -> None:
+        system = self._system
+        assert isinstance(system, Disaggregated)
+        if system.hand_off.held_by_next_step and next_step_ends is not None:
+            self._push(next_step_ends, partial(self._hand_over, flight))
+        else:
+            self._hand_over(flight, now)
 
     def _hand_over(self, flight: _Flight, now: float) -> None:
         system = self._system

@@ -72,6 +72,13 @@ class HandOff:
     buffer_chunks: int
     """Chunks of a decoder's PD buffer, reserved for the whole prompt before its prefill starts."""
 
+    held_by_next_step: bool = False
+    """A busy prefiller without CUDA graphs: first token and bytes leave when its next step has ended.
+
+    Launching that step keeps the process busy, the thread that transfers included. Two H200, 1,200 hand-offs: 40 ms
+    from copy to retrieval behind an idle prefiller, 355 ms behind a busy one (docs/evidence/h200-two-gpus.md).
+    """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colocated:

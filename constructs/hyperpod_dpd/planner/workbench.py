@@ -284,6 +284,10 @@ class Workbench:
             unit_tokens=facts.block_size_tokens if pulls else facts.chunk_tokens,
             chunk_tokens=facts.chunk_tokens,
             buffer_chunks=_NEVER_TOKENS if pulls else facts.decode.pd_buffer.chunks,
+            # measured where the prefiller is eager and transfers beside its steps, and only there
+            held_by_next_step=not pulls
+            and facts.engine.transfers_asynchronously
+            and facts.prefill.enforce_eager,
         )
 
     def _flow(self) -> HandOffFlow:
