@@ -218,7 +218,7 @@ def test_the_decoder_pulls_over_the_side_channel_when_nixl_transfers() -> None:
 @pytest.mark.parametrize(
     ("name", "collector", "port"),
     [
-        ("traced", INTERNET, 4317),
+        ("traced", INTERNET, 4318),
         ("traced-in-cluster", End(namespace="tracing", labels={"app": "otel"}), 4318),
     ],
 )

@@ -56,7 +56,7 @@ def variations() -> dict[str, Deployment]:
         "fsx": changed(p5, model__source=FsxSource(type="fsx")),
         "volume": changed(p5, model__source=VolumeSource(type="volume", claim="weights", path="/llama")),
         "huge-pages": changed(p5, serving__huge_pages_mib=5120),
-        "traced": changed(p5, routing__tracing_endpoint="http://collector:4317"),
+        "traced": changed(p5, routing__tracing_endpoint="http://collector:4318"),
         "tuned": changed(
             p5,
             serving__decode__max_num_batched_tokens=2048,

@@ -92,7 +92,7 @@ EmailAddress = Annotated[str, _Form("an e-mail address", r"[!-?A-~]+@[!-?A-~]+\.
 Url = Annotated[
     str,
     _Form(
-        "a URL, such as `http://collector.traces.svc:4317`",
+        "a URL, such as `http://collector.traces.svc:4318`",
         r"(?:https?|grpc)://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[!-~]*)?",
     ),
 ]

@@ -69,7 +69,7 @@ class Routing:
     """Memory of the router in GiB."""
 
     tracing_endpoint: Url | None = None
-    """OTLP endpoint for traces of router and vLLM; absent: no tracing."""
+    """Base address of a collector's OTLP/HTTP receiver for traces of router and vLLM; absent: no tracing."""
 
 
 @value

@@ -90,7 +90,7 @@ _CHANGES: dict[str, Any] = {
     "routing__client_namespaces": ("apps",),
     "routing__cpu": 1.0,
     "routing__memory_gib": 4,
-    "routing__tracing_endpoint": "http://collector:4317",
+    "routing__tracing_endpoint": "http://collector:4318",
     "traffic__input_tokens": 8000,
     "slo__ttft_p95_seconds": 1.0,
     "platform__scraping_namespace": "metrics",

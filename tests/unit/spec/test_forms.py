@@ -41,7 +41,7 @@ GOOD: tuple[Changes, ...] = (
         }
     },
     {"routing.client_namespaces": ["a", "chat-2"]},
-    {"routing.tracing_endpoint": "http://collector.traces.svc:4317"},
+    {"routing.tracing_endpoint": "http://collector.traces.svc:4318"},
     {"platform.images.router": f"registry.example/router{DIGEST}"},
     {"platform.alerts": {"email_addresses": ["on-call+dpd@example.co.uk"]}},
     {"platform.alerts": {"topic_arn": "arn:aws:sns:us-east-1:123456789012:alerts"}},

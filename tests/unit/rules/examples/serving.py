@@ -1118,6 +1118,62 @@ EXAMPLES = (
         ),
     ),
     Example(
+        rule="DPD-SRV-426",
+        good=(
+            {},
+            {"routing.tracing_endpoint": "http://otel.tracing.svc:4318"},
+            {"routing.tracing_endpoint": "https://otlp.example.com/otlp/"},
+        ),
+        bad=(
+            Bad(
+                case={"routing.tracing_endpoint": "grpc://otel.tracing.svc:4317"},
+                at="routing.tracing_endpoint",
+                mentions=("grpc://otel.tracing.svc:4317", "4318"),
+            ),
+            Bad(
+                case={"routing.tracing_endpoint": "http://otel.tracing.svc:4318/v1/traces/"},
+                at="routing.tracing_endpoint",
+                mentions=("twice", "`/v1/traces`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-427",
+        good=({}, {"routing.tracing_endpoint": "http://otel.tracing.svc:4318"}),
+        bad=(
+            Bad(
+                case={"routing.tracing_endpoint": "http://otel.tracing.svc:4317"},
+                at="routing.tracing_endpoint",
+                mentions=("gRPC", "4318"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-SRV-428",
+        good=(
+            {"platform.images.router": f"registry.example/router@sha256:{'1' * 64}"},
+            {"routing.tracing_endpoint": "http://otel.tracing.svc:4318"},
+        ),
+        bad=(
+            Bad(
+                case={
+                    "routing.tracing_endpoint": "http://otel.tracing.svc:4318",
+                    "platform.images.router": f"registry.example/router@sha256:{'1' * 64}",
+                },
+                at="platform.images.router",
+                mentions=("`dpd-router[otel]`",),
+            ),
+            Bad(
+                case={
+                    "routing.tracing_endpoint": "http://otel.tracing.svc:4318",
+                    "serving.engine.image": "registry.example/vllm:1",
+                },
+                at="serving.engine.image",
+                mentions=("OpenTelemetry",),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SRV-506",
         good=(
             {"serving.transfer.init_port_base": 1000},

@@ -288,7 +288,7 @@ def test_a_variable_is_a_value_or_a_field() -> None:
 def test_traces_go_where_the_routers_go() -> None:
     for configuration in every(variations()["traced"]):
         arguments = configuration.arguments
-        assert arguments[arguments.index("--otlp-traces-endpoint") + 1] == "http://collector:4317/v1/traces"
+        assert arguments[arguments.index("--otlp-traces-endpoint") + 1] == "http://collector:4318/v1/traces"
         variables = {entry.name: entry.value for entry in configuration.environment}
         assert variables["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
         assert variables["OTEL_SERVICE_NAME"] == f"vllm-{configuration.role.value}"
