@@ -56,7 +56,7 @@ def page() -> str:
         parts += [_entry(rule) for rule in of_area if _is_checked(rule)]
         recorded = [rule for rule in of_area if not _is_checked(rule)]
         if recorded:
-            parts.append(f"### {title}: not checked\n")
+            parts.append(f"## {title}: not checked\n")
             parts += [_entry(rule) for rule in recorded]
     return "\n".join(parts)
 
@@ -79,7 +79,9 @@ def _lines(rule: Rule) -> Iterator[str]:
         Subject.NOT_EXPRESSIBLE: "not expressible",
         Subject.UNDECIDABLE: "only a running system shows it",
     }[rule.subject]
-    yield f'<a id="{rule.id.lower()}"></a>**{rule.id}** ({rule.severity.value}, {looks_at}): {rule.title}.'
+    # a heading: the site's search finds sections
+    yield f"### {rule.id}\n"
+    yield f"*{rule.severity.value}, {looks_at}*: {rule.title}."
     yield f"{rule.why} "
     covers = f" Covers {', '.join(rule.facts)}." if rule.facts else ""
     yield f"*{'; '.join(rule.sources)}*{covers}"

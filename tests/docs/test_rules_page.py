@@ -13,7 +13,7 @@ def test_page_is_up_to_date() -> None:
 
 
 def test_every_rule_is_on_the_page_once() -> None:
-    listed = re.findall(r"\*\*(DPD-[A-Z0-9]+-\d+)\*\*", PAGE.read_text(encoding="utf-8"))
+    listed = re.findall(r"^### (DPD-[A-Z0-9]+-\d+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert sorted(listed) == sorted(rules())
 
 
