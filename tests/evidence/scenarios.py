@@ -95,6 +95,11 @@ SCENARIOS: dict[str, Scenario] = {
     "threshold above every prompt": Scenario(
         finding="threshold-too-high", setting=Setting(router={"threshold": "100000"})
     ),
+    "threshold as high as the context is long": Scenario(
+        finding="threshold-out-of-reach",
+        setting=Setting(engine=EngineConfig(max_model_len=540)),
+        says="the longest that fit into a context of 540 tokens",
+    ),
     "threshold `never`": Scenario(
         finding="threshold-too-high", setting=Setting(router={"threshold": "never"})
     ),

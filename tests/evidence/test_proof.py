@@ -41,8 +41,9 @@ async def test_a_broken_deployment_is_not_proved_and_its_cause_is_named(name: st
             router={"prefill-timeout-seconds": "15"},
         ),
         Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True)),
+        Setting(engine=EngineConfig(max_model_len=700)),
     ],
-    ids=["1P1D", "2P2D with two ranks", "land"],
+    ids=["1P1D", "2P2D with two ranks", "land", "a threshold just below the context"],
 )
 async def test_a_healthy_deployment_is_proved(setting: Setting) -> None:
     async with running(setting) as rig:

@@ -82,4 +82,9 @@ def efa_counters_are_in_workspace(deployment: Deployment) -> bool:
 
     The workspace of a cluster that somebody else owns is not known.
     """
-    return deployment.platform.exporters == "observability-addon" and deployment.cluster.existing is None
+    platform = deployment.platform
+    return (
+        platform.exporters == "observability-addon"
+        and platform.is_measured
+        and deployment.cluster.existing is None
+    )

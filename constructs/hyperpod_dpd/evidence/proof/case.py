@@ -82,6 +82,14 @@ class Case:
         return self.reasons(self.busy, decision)
 
     @property
+    def is_too_short(self) -> bool:
+        """Whether a long prompt does not reach the threshold, because it was cut to fit into the context."""
+        threshold = self.target.threshold_tokens
+        if threshold is None or self.unanswered:
+            return False
+        return any((sent.prompt_tokens or 0) < threshold for sent in self.long)
+
+    @property
     def is_worth_another_try(self) -> bool:
         """Whether more long prompts may tell more: a worker has got none yet, or none was handed over by bad luck.
 

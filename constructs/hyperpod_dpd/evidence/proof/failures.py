@@ -85,6 +85,14 @@ FAILURES: tuple[Failure, ...] = (
         runbook="DpdNoDecoder",
     ),
     Failure(
+        id="router-full",
+        topic=Topic.ANSWER,
+        seen=seen.router_full,
+        cause="other clients have filled the router's limits of requests or bytes",
+        rules=(),
+        fix="prove again without load, or raise `routing.max_concurrent_requests`",
+    ),
+    Failure(
         id="prompt-refused",
         topic=Topic.ANSWER,
         seen=seen.refused,
@@ -125,6 +133,15 @@ FAILURES: tuple[Failure, ...] = (
         cause="the router's threshold is 0 or far below the deployed one; in llm-d 0 means never, here it means always",
         rules=("DPD-SRV-406", "DPD-LINT-406"),
         fix="restore the router's `--threshold`",
+        runbook="DpdDecisionsOneSided",
+    ),
+    Failure(
+        id="threshold-out-of-reach",
+        topic=Topic.LONG,
+        seen=seen.out_of_reach,
+        cause="the threshold is as high as the context is long, so that nothing is ever handed over",
+        rules=("DPD-LINT-407",),
+        fix="lower `routing.threshold_tokens`, or raise the context length",
         runbook="DpdDecisionsOneSided",
     ),
     Failure(

@@ -15,8 +15,11 @@ _MOST_SHORT_WORDS: Final = 96
 _LEAST_SHORT_WORDS: Final = 8
 _MOST_TOKENS_PER_WORD: Final = 8
 
-_MARGIN: Final = 1.25
-"""Factor on the measured tokens per word: other words of the list may have more."""
+MARGIN_OF_A_SHORT_PROMPT: Final = 1.25
+"""Factor on the tokens per word of a short prompt: words of a long one may have more."""
+
+MARGIN_OF_A_LONG_PROMPT: Final = 1.03
+"""Factor on those of a long one."""
 
 OUTPUT_TOKENS: Final = 4
 """Tokens asked for. A hand-off needs two at least."""
@@ -46,8 +49,8 @@ def long_words(
         threshold_tokens: tokens that must be reached; a word is at least one.
         chunk_tokens: tokens per chunk.
         longest_tokens: tokens that must not be exceeded.
-        tokens_per_word: tokens per word of the short prompt.
+        tokens_per_word: most tokens that a word takes on average.
     """
     wanted = max(threshold_tokens, chunk_tokens) + 2 * chunk_tokens
-    room = int((longest_tokens - CONTEXT_MARGIN_TOKENS) / max(1.0, _MARGIN * tokens_per_word))
+    room = int((longest_tokens - CONTEXT_MARGIN_TOKENS) / max(1.0, tokens_per_word))
     return max(1, min(wanted, room))

@@ -79,11 +79,6 @@ def notes(case: Case) -> Iterator[str]:
     if case.short is None:
         yield f"no prompt is below the threshold of {threshold_text(case)}, so none was proven to stay local"
     threshold = case.target.threshold_tokens
-    below = [
-        sent for sent in case.long if sent.prompt_tokens is not None and sent.prompt_tokens < (threshold or 0)
-    ]
-    if below:
-        yield f"{len(below)} long prompts have fewer tokens than the threshold: the context has no room for more"
     if threshold is None:
         yield "the threshold is `never`: nothing is handed over, and only that was proven"
     if case.idle and case.long and not case.unanswered:

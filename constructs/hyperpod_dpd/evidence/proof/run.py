@@ -90,11 +90,16 @@ def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) ->
     )
     if not short.answered:
         return case
+    start, tokens_per_word = between, prompts.MARGIN_OF_A_SHORT_PROMPT * _tokens_per_word((short,))
     for _ in range(ATTEMPTS):
-        case = _with_long_prompts(case, between, _long_words(target, short), deadline, say)
-        if not case.is_worth_another_try:
+        case = _with_long_prompts(case, start, _long_words(target, tokens_per_word), deadline, say)
+        if case.is_too_short:
+            # now it is known better how many words the context has room for
+            tokens_per_word = prompts.MARGIN_OF_A_LONG_PROMPT * _tokens_per_word(case.long)
+            start = case.now
+        elif not case.is_worth_another_try:
             break
-    return _settled(case, between, deadline)
+    return _settled(case, start, deadline)
 
 
 def _with_long_prompts(
@@ -102,6 +107,9 @@ def _with_long_prompts(
 ) -> Case:
     """Send long prompts, and return the case with what was counted since `start`."""
     target = case.target
+    if start is case.now:
+        # counted anew, and so are the prompts
+        case = replace(case, long=())
     say(f"sending {target.long_prompts} prompts of {words} words at the same time")
     long, waiting = _sent_and_watched(target, words, deadline)
     now = read(target, deadline)
@@ -137,13 +145,17 @@ def _sent_and_watched(target: Target, words: int, deadline: Deadline) -> tuple[t
     return tuple(future.result() for future in futures), most
 
 
-def _long_words(target: Target, short: Sent) -> int:
+def _long_words(target: Target, tokens_per_word: float) -> int:
     return prompts.long_words(
         target.threshold_tokens or 0,
         chunk_tokens=target.chunk_tokens,
         longest_tokens=target.max_model_len_tokens,
-        tokens_per_word=(short.prompt_tokens or 0) / short.words,
+        tokens_per_word=tokens_per_word,
     )
+
+
+def _tokens_per_word(sent: tuple[Sent, ...]) -> float:
+    return max((each.prompt_tokens or 0) / each.words for each in sent)
 
 
 def _patience(case: Case) -> float:

@@ -10,6 +10,7 @@ from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.connection import Tried
 
 _UNAVAILABLE: Final = 503
+_TOO_MANY: Final = 429
 _BAD_REQUEST: Final = range(400, 500)
 _SLOW_GB_PER_SECOND: Final = 1.0
 """Below this AWS takes it that EFA is not used (SageMaker developer guide, troubleshooting of DPD, 2026-11-30)."""
@@ -28,6 +29,12 @@ def no_decoder(case: Case) -> str | None:
             f" ({reasons})" if reasons else ""
         )
     return None
+
+
+def router_full(case: Case) -> str | None:
+    """Say that the router has no room for a prompt."""
+    turned_away = [sent for sent in case.unanswered if sent.status == _TOO_MANY]
+    return f"the endpoint takes no more: {turned_away[0].problem}" if turned_away else None
 
 
 def refused(case: Case) -> str | None:
@@ -99,6 +106,16 @@ def threshold_text(case: Case) -> str:
 
 
 # Long prompts ----------------------------------------------------------------------------------------------------------
+
+
+def out_of_reach(case: Case) -> str | None:
+    """Say that no prompt can reach the threshold."""
+    if not case.is_too_short:
+        return None
+    return (
+        f"{long_ones(case)} are the longest that fit into a context of {case.target.max_model_len_tokens} tokens, and the "
+        f"threshold is {threshold_text(case)}"
+    )
 
 
 def kept_local(case: Case) -> str | None:
@@ -319,6 +336,9 @@ def moved(case: Case) -> bool:
 def too_few_notifications(case: Case) -> str | None:
     """Say that not every rank sent its notification."""
     if case.target.transfer != "lmcache-pd" or case.busy.router is None or not case.disaggregated:
+        return None
+    if case.others:
+        # of a hand-off that was under way when the counting began, only a part was counted
         return None
     wanted = case.disaggregated * case.target.tensor_parallel
     if case.notifications < wanted:

@@ -122,7 +122,7 @@ def _exchange(
     given = {"Accept": "*/*", "Connection": "close", **(headers or {})}
     if data is not None:
         given["Content-Type"] = "application/json"
-    connection.connect()
+    _connect(connection, seconds)
     connection.sock.settimeout(seconds)
     connection.request("GET" if data is None else "POST", path or "/", body=data, headers=given)
     with connection.getresponse() as response:
@@ -132,6 +132,25 @@ def _exchange(
         if response.length:
             raise ValueError(f"the answer ends {response.length} bytes too early")
         return Answer(status=response.status, data=content, headers=dict(response.headers))
+
+
+def _connect(connection: http.client.HTTPConnection, seconds: float) -> None:
+    """Connect in a thread: no limit of a socket ends the lookup of its name."""
+    failure: list[OSError] = []
+
+    def run() -> None:
+        try:
+            connection.connect()
+        except OSError as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failure:
+        raise failure[0]
+    if thread.is_alive():
+        raise TimeoutError
 
 
 def _hang_up(connection: http.client.HTTPConnection, late: threading.Event) -> None:
