@@ -254,7 +254,7 @@ _CLUSTERS: Answers = {
 
 
 def _head_bucket(parameters: Parameters) -> Reply:
-    if parameters["Bucket"].startswith("sagemaker-"):
+    if parameters["Bucket"].startswith(("sagemaker-", "dpd-models-")):
         return Refusal(code="404", status=404)
     return {"BucketRegion": "us-east-1"}
 

@@ -13,7 +13,7 @@ from hyperpod_dpd.preflight.checks import ALL, CHECKS, GATE
 from hyperpod_dpd.preflight.quota import QUOTA_CALLS
 from hyperpod_dpd.preflight.report import Report, Status
 from hyperpod_dpd.preflight.runner import preflight
-from hyperpod_dpd.spec import Deployment, Spot
+from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin, Spot
 from tests.preflight.aws import ACCOUNT_ID, NOW, Refusal, TableAccount, Web, WebAnswer
 from tests.preflight.healthy import PLAN, deployments, healthy, quota, web
 from tests.support.deployments import ROOT, changed
@@ -484,8 +484,36 @@ PLANTED = {
     "bucket-of-somebody-else": Planted(
         check="PRE-NAM-001",
         path="name",
-        answers={("s3", "HeadBucket"): Refusal(code="403", status=403)},
-        says=("name of the bucket is taken",),
+        answers={
+            ("s3", "HeadBucket"): lambda parameters: Refusal(
+                code="403" if parameters["Bucket"].startswith("sagemaker-") else "404",
+                status=403 if parameters["Bucket"].startswith("sagemaker-") else 404,
+            )
+        },
+        says=("name of the bucket is taken", "`sagemaker-"),
+    ),
+    "model-bucket-of-somebody-else": Planted(
+        check="PRE-NAM-001",
+        path="name",
+        answers={("s3", "HeadBucket"): _buckets(f"dpd-models-llama-3-3-70b-p5-{ACCOUNT_ID}-us-east-1")},
+        says=("name of the bucket is taken", "`dpd-models-llama-3-3-70b-p5-"),
+    ),
+    "origin-absent": Planted(
+        check="PRE-DAT-001",
+        path="model.imported_from.uri",
+        changes={"model__imported_from": FolderOrigin(type="s3", uri="s3://theirs/llama")},
+        answers={("s3", "HeadBucket"): _buckets()},
+        says=("does not exist", "given `uri: s3://theirs/llama`"),
+    ),
+    "origin-without-weights": Planted(
+        check="PRE-DAT-001",
+        path="model.imported_from.uri",
+        changes={"model__imported_from": FolderOrigin(type="s3", uri="s3://theirs/llama")},
+        answers={
+            ("s3", "HeadBucket"): {"BucketRegion": "eu-west-1"},
+            ("s3", "ListObjectsV2"): {"Contents": [{"Key": "llama/config.json", "Size": 10}]},
+        },
+        says=("no weights in safetensors", "`s3://theirs/llama/` with 1 objects"),
     ),
     "model-bucket-absent": Planted(
         check="PRE-DAT-001",
@@ -594,7 +622,11 @@ PLANTED = {
         path="model.source.token_secret",
         deployment="hub",
         answers={("secretsmanager", "DescribeSecret"): Refusal(code="ResourceNotFoundException")},
-        says=("the secret does not exist", "given `token_secret: hub-token`", "create-secret"),
+        says=(
+            "the secret does not exist",
+            "given `token_secret: hub-token`",
+            "`dpd secret set hub-token --create",
+        ),
     ),
     "secret-empty": Planted(
         check="PRE-SEC-001",
@@ -605,7 +637,11 @@ PLANTED = {
                 {"SecretString": " \n" if parameters["SecretId"] == "api-keys" else "hf_x"}
             )
         },
-        says=("the secret is empty", "given `api_keys_secret: api-keys`", "put-secret-value"),
+        says=(
+            "the secret is empty",
+            "given `api_keys_secret: api-keys`",
+            "`dpd secret set api-keys --region",
+        ),
     ),
     "secret-without-a-value": Planted(
         check="PRE-SEC-001",
@@ -614,6 +650,15 @@ PLANTED = {
         changes={"routing__api_keys_secret": None},
         answers={("secretsmanager", "GetSecretValue"): Refusal(code="ResourceNotFoundException")},
         says=("the secret is empty",),
+    ),
+    "own-secret-empty": Planted(
+        check="PRE-SEC-001",
+        path="model.imported_from.token_secret",
+        answers={("secretsmanager", "GetSecretValue"): Refusal(code="ResourceNotFoundException")},
+        says=(
+            "the secret is empty",
+            "`dpd secret set hyperpod-dpd/llama-3-3-70b-p5/huggingface --region us-east-1`",
+        ),
     ),
     "secret-deleted": Planted(
         check="PRE-SEC-001",
@@ -643,6 +688,12 @@ PLANTED = {
         changes={"model__source__token_secret": None},
         web=_hub(401),
         says=("the model is gated", "without `token_secret`"),
+    ),
+    "import-gate-closed": Planted(
+        check="PRE-DAT-005",
+        path="model.imported_from.token_secret",
+        web=_hub(403),
+        says=("the owner of the token has not been let in", "huggingface"),
     ),
     "hub-revision-unknown": Planted(
         check="PRE-DAT-005",
@@ -950,3 +1001,19 @@ def test_token_goes_to_the_hub_only() -> None:
     revision = deployments()["hub"].model.revision
     assert url == f"https://huggingface.co/meta-llama/Llama-3.3-70B-Instruct/resolve/{revision}/config.json"
     assert headers["Authorization"] == "Bearer hf_something"
+
+
+def test_secrets_that_the_deployment_makes_may_be_absent() -> None:
+    answers = {**healthy(), ("secretsmanager", "DescribeSecret"): Refusal(code="ResourceNotFoundException")}
+    report = preflight(
+        deployments()["default"], TableAccount(answers), checks=[by_id("PRE-SEC-001")], gate=GATE
+    )
+    assert (report.findings, report.gaps) == ([], [])
+
+
+def test_a_given_bucket_that_will_be_filled_may_be_empty() -> None:
+    answers = {**healthy(), ("s3", "ListObjectsV2"): {"Contents": []}}
+    filled = changed(deployments()["bucket"], model__imported_from=HubOrigin(token_secret="hub-token"))
+    for deployment, empty in ((filled, []), (deployments()["bucket"], ["model.source.prefix"])):
+        report = preflight(deployment, TableAccount(answers), checks=[by_id("PRE-DAT-001")], gate=GATE)
+        assert [finding.problem.path for finding in report.findings] == empty

@@ -1,33 +1,18 @@
 """Secrets that the deployment names, without ever showing them."""
 
-from collections.abc import Iterator
-
+from hyperpod_dpd.derive.secrets import named_secrets
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call, arn
-from hyperpod_dpd.spec import Deployment, HuggingFaceSource
-
-
-def named_secrets(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    """Yield path into the deployment and name of every secret of Secrets Manager that it names."""
-    token = token_secret(deployment)
-    if token is not None:
-        yield "model.source.token_secret", token
-    keys = deployment.routing.api_keys_secret
-    if keys is not None:
-        yield "routing.api_keys_secret", keys
-
-
-def token_secret(deployment: Deployment) -> str | None:
-    """Return the name of the secret with the token of a gated model."""
-    source = deployment.model.source
-    return source.token_secret if isinstance(source, HuggingFaceSource) else None
+from hyperpod_dpd.spec import Deployment
 
 
 def secret_arns(deployment: Deployment) -> tuple[str, ...]:
     """Return the ARNs of those secrets; Secrets Manager appends six characters to a name."""
     return tuple(
-        name if name.startswith("arn:") else arn(deployment, "secretsmanager", f"secret:{name}-??????")
-        for _, name in named_secrets(deployment)
+        secret.name
+        if secret.name.startswith("arn:")
+        else arn(deployment, "secretsmanager", f"secret:{secret.name}-??????")
+        for secret in named_secrets(deployment)
     )
 
 

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from botocore.exceptions import ClientError
 
+from hyperpod_dpd.derive.model_store import import_origin
+from hyperpod_dpd.derive.secrets import import_token, source_token
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.preflight.failure import code_of
-from hyperpod_dpd.preflight.secret import VALUE_CALL, secret_value, token_secret
+from hyperpod_dpd.preflight.secret import VALUE_CALL, secret_value
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.serving.model_source import repository
-from hyperpod_dpd.spec import Deployment, HuggingFaceSource
+from hyperpod_dpd.spec import Deployment, HubOrigin, HuggingFaceSource
 
 HUB = "https://huggingface.co"
 _WITH_GATE = "the model is gated"
@@ -19,7 +21,7 @@ _WITH_GATE = "the model is gated"
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     name = repository(deployment)
     revision = deployment.model.revision or "main"
-    secret = token_secret(deployment)
+    secret = source_token(deployment) or import_token(deployment)
     headers = {}
     if secret is not None:
         token = _token(account, secret)
@@ -35,7 +37,8 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             fix="run it where the internet is, or use `source.type: s3`",
         )
         return
-    yield from _judge(status, name, revision, secret)
+    imported = not isinstance(deployment.model.source, HuggingFaceSource)
+    yield from _judge(status, name, revision, secret, "imported_from" if imported else "source")
 
 
 def _token(account: Account, secret: str) -> str:
@@ -48,20 +51,21 @@ def _token(account: Account, secret: str) -> str:
         return ""
 
 
-def _judge(status: int, name: str, revision: str, secret: str | None) -> Iterator[Problem | Gap]:
+def _judge(status: int, name: str, revision: str, secret: str | None, part: str) -> Iterator[Problem | Gap]:
     if status in (200, 302, 307):
         return
     if status == 401 and secret is None:
         yield Problem(
-            path="model.source",
+            path=f"model.{part}",
             says=_WITH_GATE,
             given=f"`{name}` without `token_secret`",
             computed="the Hub answers 401",
-            fix=f"accept the licence at {HUB}/{name}, store a token in Secrets Manager, name it as `token_secret`",
+            fix=f"accept the licence at {HUB}/{name}, name a secret as `model.{part}.token_secret`, fill it with "
+            "`dpd secret set`",
         )
     elif status == 401:
         yield Problem(
-            path="model.source.token_secret",
+            path=f"model.{part}.token_secret",
             says="the Hub does not accept the token",
             given=f"the token in `{secret}`",
             computed="the Hub answers 401",
@@ -69,7 +73,7 @@ def _judge(status: int, name: str, revision: str, secret: str | None) -> Iterato
         )
     elif status == 403:
         yield Problem(
-            path="model.source.token_secret",
+            path=f"model.{part}.token_secret",
             says=f"{_WITH_GATE}, and the owner of the token has not been let in",
             given=f"`{name}` with the token in `{secret}`",
             computed="the Hub answers 403",
@@ -96,5 +100,8 @@ CHECK = Check(
     title="the Hugging Face Hub gives out the model",
     calls=(VALUE_CALL,),
     look=_look,
-    applies=lambda deployment: isinstance(deployment.model.source, HuggingFaceSource),
+    applies=lambda deployment: (
+        isinstance(deployment.model.source, HuggingFaceSource)
+        or isinstance(import_origin(deployment), HubOrigin)
+    ),
 )

@@ -1,24 +1,67 @@
-"""PRE-DAT-001: the given model bucket is in the region and holds the model."""
+"""PRE-DAT-001: given buckets are there, and hold the model that is served or imported."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
+from hyperpod_dpd.derive.model_store import import_origin
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.preflight.failure import code_of
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.serving.model_source import key_prefix
-from hyperpod_dpd.spec import Deployment, S3Source
+from hyperpod_dpd.spec import Deployment, FolderOrigin, S3Source
 
 _CONFIG = "config.json"
 _WEIGHTS = ".safetensors"
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """A folder of a model that the deployment names."""
+
+    path: str
+    """Path of the bucket in the deployment."""
+    given: str
+    bucket: str
+    folder: str
+    holds_model: bool = True
+    """Whether the model has to be there already."""
+    near: bool = True
+    """Whether the bucket has to be in the deployment's region."""
+
+
+def _folders(deployment: Deployment) -> Iterator[_Folder]:
+    origin = import_origin(deployment)
+    source = deployment.model.source
+    if isinstance(source, S3Source) and source.bucket is not None:
+        yield _Folder(
+            path="model.source",
+            given=f"`bucket: {source.bucket}`",
+            bucket=source.bucket,
+            folder=f"{key_prefix(deployment)}/",
+            holds_model=origin is None,
+        )
+    if isinstance(origin, FolderOrigin):
+        bucket, _, folder = origin.uri.removeprefix("s3://").partition("/")
+        yield _Folder(
+            path="model.imported_from",
+            given=f"`uri: {origin.uri}`",
+            bucket=bucket,
+            folder=f"{folder.strip('/')}/",
+            near=False,
+        )
+
+
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
-    bucket, folder = _bucket(deployment), f"{key_prefix(deployment)}/"
+    for folder in _folders(deployment):
+        yield from _look_at(folder, deployment, account)
+
+
+def _look_at(place: _Folder, deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
+    bucket, folder = place.bucket, place.folder
     client = account.client("s3")
     try:
         there = client.head_bucket(Bucket=bucket)
@@ -26,38 +69,43 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
         code = code_of(error)
         if code in ("404", "NoSuchBucket"):
             yield _problem(
+                place,
                 "bucket",
                 "the model bucket does not exist",
-                f"`bucket: {bucket}`",
+                place.given,
                 fix="create it and copy the model, or remove `bucket` to have one made and filled",
             )
             return
         # another region answers a redirect
         if code != "301":
             raise
-        yield _elsewhere(deployment, bucket, error.response["ResponseMetadata"]["HTTPHeaders"])
+        there = {"BucketRegion": error.response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region")}
+    region = there.get("BucketRegion", deployment.region)
+    if place.near and region != deployment.region:
+        yield _elsewhere(place, deployment, region or "another region")
         return
-    if there.get("BucketRegion", deployment.region) != deployment.region:
-        yield _elsewhere(deployment, bucket, {"x-amz-bucket-region": there["BucketRegion"]})
+    if not place.holds_model:
         return
+    client = account.client("s3", region=region)
     sizes = {
         row["Key"].removeprefix(folder): row["Size"]
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=folder)
         for row in page.get("Contents", ())
     }
-    yield from _content(f"s3://{bucket}/{folder}", sizes)
+    yield from _content(place, f"s3://{bucket}/{folder}", sizes)
     if _CONFIG in sizes:
         # listing and reading are two permissions; nodes need both, and so does whoever copies a model
         client.head_object(Bucket=bucket, Key=f"{folder}{_CONFIG}")
 
 
-def _content(place: str, sizes: dict[str, int]) -> Iterator[Problem]:
+def _content(folder: _Folder, place: str, sizes: dict[str, int]) -> Iterator[Problem]:
     fix = "copy the whole repository there, with `config.json`, tokenizer and every `*.safetensors`"
     if not any(sizes.values()):
-        yield _problem("prefix", "the model folder is empty", f"`{place}`", fix=fix)
+        yield _problem(folder, "prefix", "the model folder is empty", f"`{place}`", fix=fix)
         return
     if _CONFIG not in sizes:
         yield _problem(
+            folder,
             "prefix",
             "the model folder has no `config.json`",
             f"`{place}` with {len(sizes)} objects",
@@ -65,6 +113,7 @@ def _content(place: str, sizes: dict[str, int]) -> Iterator[Problem]:
         )
     if not any(name.endswith(_WEIGHTS) and size for name, size in sizes.items()):
         yield _problem(
+            folder,
             "prefix",
             "the model folder has no weights in safetensors",
             f"`{place}` with {len(sizes)} objects",
@@ -72,45 +121,44 @@ def _content(place: str, sizes: dict[str, int]) -> Iterator[Problem]:
         )
 
 
-def _elsewhere(deployment: Deployment, bucket: str, headers: dict[str, Any]) -> Problem:
-    actual = headers.get("x-amz-bucket-region", "another region")
+def _elsewhere(place: _Folder, deployment: Deployment, region: str) -> Problem:
     return _problem(
+        place,
         "bucket",
         "the model bucket is in another region",
-        f"`bucket: {bucket}`",
-        computed=f"it is in `{actual}`",
+        place.given,
+        computed=f"it is in `{region}`",
         limit=f"`{deployment.region}`: the S3 endpoint of the VPC reaches no other",
-        fix="replicate the model into a bucket of the deployment's region",
+        fix="replicate the model into a bucket of the deployment's region, or name this one as "
+        "`model.imported_from` to have it copied",
     )
 
 
-def _problem(key: str, says: str, given: str, *, fix: str, computed: str = "", limit: str = "") -> Problem:
-    return Problem(
-        path=f"model.source.{key}", says=says, given=given, computed=computed, limit=limit, fix=fix
-    )
+def _problem(
+    place: _Folder, key: str, says: str, given: str, *, fix: str, computed: str = "", limit: str = ""
+) -> Problem:
+    at = f"{place.path}.{key}" if place.path == "model.source" else f"{place.path}.uri"
+    return Problem(path=at, says=says, given=given, computed=computed, limit=limit, fix=fix)
 
 
-def _bucket(deployment: Deployment) -> str:
-    source = deployment.model.source
-    return source.bucket or "" if isinstance(source, S3Source) else ""
-
-
-def _bucket_arn(deployment: Deployment) -> tuple[str, ...]:
-    return (f"arn:aws:s3:::{_bucket(deployment)}",)
+def _bucket_arns(deployment: Deployment) -> tuple[str, ...]:
+    return tuple(f"arn:aws:s3:::{folder.bucket}" for folder in _folders(deployment))
 
 
 CHECK = Check(
     id="PRE-DAT-001",
-    title="the model bucket is in the region and holds the model",
+    title="given buckets are there, and hold the model that is served or imported",
     calls=(
-        Call(service="s3", operation="HeadBucket", on=_bucket_arn),
-        Call(service="s3", operation="ListObjectsV2", on=_bucket_arn),
+        Call(service="s3", operation="HeadBucket", on=_bucket_arns),
+        Call(service="s3", operation="ListObjectsV2", on=_bucket_arns),
         Call(
             service="s3",
             operation="HeadObject",
-            on=lambda deployment: (f"arn:aws:s3:::{_bucket(deployment)}/{key_prefix(deployment)}/{_CONFIG}",),
+            on=lambda deployment: tuple(
+                f"arn:aws:s3:::{folder.bucket}/{folder.folder}{_CONFIG}" for folder in _folders(deployment)
+            ),
         ),
     ),
     look=_look,
-    applies=lambda deployment: bool(_bucket(deployment)),
+    applies=lambda deployment: any(_folders(deployment)),
 )

@@ -4,25 +4,27 @@ from collections.abc import Iterator
 
 from botocore.exceptions import ClientError
 
+from hyperpod_dpd.derive.secrets import NamedSecret, named_secrets
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.preflight.failure import code_of, explain
-from hyperpod_dpd.preflight.secret import VALUE_CALL, named_secrets, secret_arns, secret_value
+from hyperpod_dpd.preflight.secret import VALUE_CALL, secret_arns, secret_value
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.spec import Deployment
 
 
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
-    for path, name in named_secrets(deployment):
+    for secret in named_secrets(deployment):
         try:
-            yield from _secret(deployment, account, path, name)
+            yield from _secret(deployment, account, secret)
         except ClientError as error:
             # one that may not be read says nothing about the next
-            yield explain(error).gap(f"the secret `{name}`")
+            yield explain(error).gap(f"the secret `{secret.name}`")
 
 
-def _secret(deployment: Deployment, account: Account, path: str, name: str) -> Iterator[Problem]:
+def _secret(deployment: Deployment, account: Account, secret: NamedSecret) -> Iterator[Problem]:
+    path, name = secret.path, secret.name
     key = path.rpartition(".")[2]
     given = f"`{key}: {name}`"
     try:
@@ -30,13 +32,14 @@ def _secret(deployment: Deployment, account: Account, path: str, name: str) -> I
     except ClientError as error:
         if code_of(error) != "ResourceNotFoundException":
             raise
-        yield Problem(
-            path=path,
-            says="the secret does not exist in this region",
-            given=given,
-            fix=f"`aws secretsmanager create-secret --region {deployment.region} --name {name} "
-            "--secret-string file://…`",
-        )
+        # the first deployment makes its own, and waits for their values
+        if not secret.own:
+            yield Problem(
+                path=path,
+                says="the secret does not exist in this region",
+                given=given,
+                fix=f"`dpd secret set {name} --create --region {deployment.region}`",
+            )
         return
     if row.get("DeletedDate"):
         yield Problem(
@@ -58,7 +61,7 @@ def _secret(deployment: Deployment, account: Account, path: str, name: str) -> I
             path=path,
             says="the secret is empty",
             given=given,
-            fix=f"`aws secretsmanager put-secret-value --secret-id {name} --secret-string file://…`",
+            fix=f"`dpd secret set {name} --region {deployment.region}`",
         )
 
 
