@@ -12,6 +12,7 @@ from hyperpod_dpd.cli.rehearse_view import showing
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.lint.read import UnreadableManifestError
 from hyperpod_dpd.planner.simulation import PromptTooLongError
+from hyperpod_dpd.rehearsal.engines import gpus, interpreter_with_engines
 from hyperpod_dpd.rehearsal.faults import KINDS, Fault, FaultError, parse_fault
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
 from hyperpod_dpd.rehearsal.run import Options
@@ -22,6 +23,9 @@ from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 _PROFILES: Final = ("self-managed", "baseline")
 _RENDERED: Final = Path("manifests/rendered")
 _MOST_USERS: Final = 512
+_READY_SECONDS: Final = 120.0
+_REAL_READY_SECONDS: Final = 900.0
+"""Real engines take two minutes each, one after the other in the worst case."""
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -75,6 +79,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="FACTOR",
         help="simulated seconds that pass for the engines in a real one (default: 2; with faults 1, because the router's "
         "own timeouts are real)",
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="simulate engines, also where a GPU, vLLM, LMCache and NIXL are there",
     )
     parser.add_argument(
         "--no-prometheus", action="store_true", help="watch with no Prometheus, also if installed"
@@ -140,10 +149,25 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments: Namespace) -> Exit:
+    devices = 0 if arguments.simulate or interpreter_with_engines() is None else gpus()
+    needs_simulation = [
+        str(each) for each in arguments.fault if devices and not each.kind.works_on_real_engines
+    ]
+    if needs_simulation or (devices and arguments.compression not in (None, 1.0)):
+        given = (
+            ", ".join(f"`{each}`" for each in needs_simulation)
+            or f"`--compression {arguments.compression:g}`"
+        )
+        print_line(str(arguments.file), "error", f"{given} needs simulated engines. help: add `--simulate`")
+        return Exit.UNREADABLE
     try:
         with showing(sys.stderr) as show:
             rehearsal = rehearse_profiles(
-                deployment, folders, options=_options(arguments, deployment), keep=arguments.keep, show=show
+                deployment,
+                folders,
+                options=_options(arguments, deployment, devices),
+                keep=arguments.keep,
+                show=show,
             )
     except UnreadableManifestError as error:
         for reason in error.reasons:
@@ -166,9 +190,11 @@ def _folders(arguments: Namespace, deployment: Deployment) -> list[tuple[str, Pa
     return [(name, root / name) for name in dict.fromkeys(profiles)]
 
 
-def _options(arguments: Namespace, deployment: Deployment) -> Options:
+def _options(arguments: Namespace, deployment: Deployment, devices: int) -> Options:
     return Options(
-        compression=arguments.compression or (1.0 if arguments.fault else 2.0),
+        compression=arguments.compression or (1.0 if arguments.fault or devices else 2.0),
+        gpus=devices,
+        ready_seconds=_REAL_READY_SECONDS if devices else _READY_SECONDS,
         users=arguments.users,
         requests_per_user=arguments.requests_per_user,
         input_tokens=deployment.traffic.input_tokens,

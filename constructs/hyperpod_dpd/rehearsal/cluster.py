@@ -5,8 +5,9 @@ import contextlib
 import random
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -21,10 +22,12 @@ from hyperpod_dpd.rehearsal.container import base_environment
 from hyperpod_dpd.rehearsal.engines import Engines
 from hyperpod_dpd.rehearsal.metrics import scrape
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
-from hyperpod_dpd.rehearsal.pod import LocalPod
+from hyperpod_dpd.rehearsal.pod import Adaptation, LocalPod
 from hyperpod_dpd.rehearsal.pods import PodPlan
 from hyperpod_dpd.rehearsal.process import MARK, left_behind, tail
+from hyperpod_dpd.rehearsal.real import RealEngines
 from hyperpod_dpd.rehearsal.relay import ServiceRelay
+from hyperpod_dpd.rehearsal.simulated import SimulatedEngines
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
 from hyperpod_dpd.rehearsal.wiring import ServicePlan
 
@@ -39,7 +42,7 @@ REPLACED: Final = (
     "addresses: every pod and Service has one of its own in 127.0.0.0/8; 127.0.0.1 inside a pod is the pod's",
     "paths: volumes are folders of this machine, and paths below a mount lead there",
     "router: `--host`, `--notification-host` and `--api-server`, as variables",
-    "probes run ten times as often, and a crashed container waits a tenth of the back-off",
+    "probes run ten times as often (as often, with real engines), and a crashed container waits a tenth of the back-off",
     "images are not pulled, init containers are not run, resources are compared and not enforced",
     "NetworkPolicies are evaluated from the text and not enforced",
 )
@@ -50,7 +53,13 @@ class LocalCluster:
     """The pods of one plan for the length of an `async with` block."""
 
     def __init__(
-        self, plan: RehearsalPlan, *, folder: Path, geometry: ModelGeometry, compression: float = 1.0
+        self,
+        plan: RehearsalPlan,
+        *,
+        folder: Path,
+        geometry: ModelGeometry,
+        compression: float = 1.0,
+        gpus: int = 0,
     ) -> None:
         """Describe it.
 
@@ -58,7 +67,8 @@ class LocalCluster:
             plan: a plan without troubles.
             folder: where volumes, logs and programs go; it is made and stays.
             geometry: the model, for engines whose manifests name none of the catalog.
-            compression: simulated seconds that pass for the engines in a real one.
+            compression: simulated seconds that pass for simulated engines in a real one.
+            gpus: GPUs on which real engines run; 0: engines are simulated.
 
         Raises:
             RefusedError: the plan has troubles, or what containers run is not installed.
@@ -75,7 +85,7 @@ class LocalCluster:
         """What happened to pods, in order, with no time in it."""
 
         folder.mkdir(parents=True)
-        self._engines = Engines(folder, geometry=geometry, compression=compression)
+        self.engines = _engines(plan, folder, geometry, compression, gpus)
         self._service_addresses = {
             (service.namespace, service.name): self.addresses.service() for service in plan.services
         }
@@ -146,7 +156,7 @@ class LocalCluster:
     @property
     def marked(self) -> dict[str, str]:
         """Variables that every process gets."""
-        return {**base_environment(self._engines.programs), MARK: self.identity}
+        return {**base_environment(self.engines.programs), MARK: self.identity}
 
     # -- pods -------------------------------------------------------------------------------------------------------
 
@@ -159,6 +169,7 @@ class LocalCluster:
             address=address,
             folder=self.folder / "pods",
             extra={**self.marked, **self._local_variables(plan, address)},
+            adaptation=self._adaptation(plan, address),
             http=self._http,
             changed=self.changed,
         )
@@ -170,7 +181,7 @@ class LocalCluster:
 
     def _local_variables(self, plan: PodPlan, address: str) -> dict[str, str]:
         if plan.worker is not None:
-            return self._engines.variables(plan.worker, address=address, names=self.names(plan.namespace))
+            return self.engines.variables(plan.worker, address=address, names=self.names(plan.namespace))
         if plan.router is not None:
             return {
                 "DPD_ROUTER_HOST": address,
@@ -178,6 +189,20 @@ class LocalCluster:
                 "DPD_ROUTER_API_SERVER": self._api_url,
             }
         return {}
+
+    def _adaptation(self, plan: PodPlan, address: str) -> Adaptation:
+        engines, worker, router = self.engines, plan.worker, plan.router
+        names = self.names(plan.namespace)
+        command: Callable[[list[str]], list[str]] = list
+        if worker is not None:
+            command = partial(engines.command, worker, address=address)
+        elif router is not None:
+            command = partial(engines.router_command, router)
+        return Adaptation(
+            command=command,
+            text=partial(engines.text, address=address, names=names),
+            probe_speed=engines.probe_speed,
+        )
 
     def names(self, namespace: str) -> dict[str, str]:
         """Return what a pod of `namespace` resolves: names of Services and their addresses."""
@@ -372,6 +397,27 @@ class LocalCluster:
         if available is not None:
             return healthy > _share(available, expected)
         return healthy > expected - _share(budget.node.text_at("spec", "maxUnavailable") or "0", expected)
+
+
+def _engines(
+    plan: RehearsalPlan, folder: Path, geometry: ModelGeometry, compression: float, gpus: int
+) -> Engines:
+    if not gpus:
+        return SimulatedEngines(folder, geometry=geometry, compression=compression)
+    workers = [
+        worker
+        for each in plan.placements
+        if (worker := each.plan.worker) is not None
+        for _ in range(each.plan.replicas)
+    ]
+    ranks = workers[0].tensor_parallel or 1
+    try:
+        return RealEngines(folder, geometry=geometry, ranks=ranks, workers=len(workers), gpus=gpus)
+    except ValueError as error:
+        says = Trouble(
+            kind=Kind.ELSEWHERE, says=str(error), fix="rehearse with simulated engines: `--simulate`"
+        )
+        raise RefusedError((says,)) from None
 
 
 def router_port(pod: LocalPod) -> int:

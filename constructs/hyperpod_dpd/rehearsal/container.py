@@ -13,10 +13,6 @@ import aiohttp
 from hyperpod_dpd.rehearsal.pods import ContainerPlan, Probe
 from hyperpod_dpd.rehearsal.process import LocalProcess
 
-PROBE_SPEED: Final = 10
-"""Probes run this many times as often as the manifests say, and a crashed container waits as much shorter: nobody wants
-to watch a startup probe's 10 seconds."""
-
 _RESTART_DELAYS_SECONDS: Final = (0, 10, 20, 40, 80, 160, 300)
 """The kubelet's back-off."""
 
@@ -81,6 +77,8 @@ class LocalContainer:
         pod: PodView,
         *,
         extra: Mapping[str, str],
+        adapt: Callable[[list[str]], list[str]],
+        probe_speed: float,
         logs: Path,
         http: aiohttp.ClientSession,
         changed: Callable[[], None],
@@ -91,6 +89,9 @@ class LocalContainer:
             plan: the container.
             pod: its pod.
             extra: variables of the rehearsal, which come after the container's own.
+            adapt: turns its command into what runs here.
+            probe_speed: how many times as often as the manifest says probes run, and how much shorter a crashed
+                container waits.
             logs: file of what it writes.
             http: what probes ask with.
             changed: called when it becomes ready, unready, or restarts.
@@ -108,7 +109,8 @@ class LocalContainer:
         self._process: LocalProcess | None = None
         own = environment_of(plan, pod)
         self._environment = {"HOME": str(pod.folder), **own, **extra}
-        self.command = [pod.local(expanded(word, own), plan) for word in plan.command]
+        self._speed = probe_speed
+        self.command = adapt([pod.local(expanded(word, own), plan) for word in plan.command])
 
     @property
     def running(self) -> bool:
@@ -133,7 +135,7 @@ class LocalContainer:
             delay = _RESTART_DELAYS_SECONDS[min(self.restarts, len(_RESTART_DELAYS_SECONDS) - 1)]
             self.restarts += 1
             self._changed()
-            await asyncio.sleep(delay / PROBE_SPEED)
+            await asyncio.sleep(delay / self._speed)
 
     def kill(self, *, for_good: bool = False) -> None:
         """End its process at once; it is started again, as after a crash, unless it is `for_good`."""
@@ -182,15 +184,15 @@ class LocalContainer:
                 group.create_task(self._liveness(plan.liveness, process))
 
     async def _succeeds(self, probe: Probe) -> bool:
-        await asyncio.sleep(probe.initial_delay_seconds / PROBE_SPEED)
+        await asyncio.sleep(probe.initial_delay_seconds / self._speed)
         for _ in range(probe.failure_threshold):
             if await self._ask(probe):
                 return True
-            await asyncio.sleep(probe.period_seconds / PROBE_SPEED)
+            await asyncio.sleep(probe.period_seconds / self._speed)
         return False
 
     async def _readiness(self, probe: Probe) -> None:
-        await asyncio.sleep(probe.initial_delay_seconds / PROBE_SPEED)
+        await asyncio.sleep(probe.initial_delay_seconds / self._speed)
         failures = 0
         while True:
             failures = 0 if await self._ask(probe) else failures + 1
@@ -198,13 +200,13 @@ class LocalContainer:
                 self._set_ready(ready=True)
             elif failures >= probe.failure_threshold:
                 self._set_ready(ready=False)
-            await asyncio.sleep(probe.period_seconds / PROBE_SPEED)
+            await asyncio.sleep(probe.period_seconds / self._speed)
 
     async def _liveness(self, probe: Probe, process: LocalProcess) -> None:
-        await asyncio.sleep(probe.initial_delay_seconds / PROBE_SPEED)
+        await asyncio.sleep(probe.initial_delay_seconds / self._speed)
         failures = 0
         while failures < probe.failure_threshold:
-            await asyncio.sleep(probe.period_seconds / PROBE_SPEED)
+            await asyncio.sleep(probe.period_seconds / self._speed)
             failures = 0 if await self._ask(probe) else failures + 1
         process.kill()
 

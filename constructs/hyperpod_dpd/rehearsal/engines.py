@@ -1,191 +1,91 @@
-"""What stands in for each engine: simulated ones with the planner's step times."""
+"""What the engines of a rehearsal are: real ones where a GPU and the packages are, simulated ones elsewhere."""
 
-import dataclasses
-import importlib.util
-import json
-import shlex
-import sys
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from shutil import which
+from typing import Final, Protocol
 
-from hyperpod_dpd.catalog.models import ModelGeometry
-from hyperpod_dpd.lint.model import Worker
-from hyperpod_dpd.physics import (
-    UnshardableError,
-    kv_bytes_per_token_per_rank,
-    memory_fit,
-    refuse_unless_shardable,
-    weights_bytes_per_rank,
-)
-from hyperpod_dpd.planner.step import StepModel, step_model
-from hyperpod_dpd.rehearsal.process import SETTINGS
-from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
-from hyperpod_dpd.spec.value import record
+from hyperpod_dpd.lint.model import Router, Worker
 
-_PACKAGES: Final = ("dpd_router", "dpd_simulator")
-_PROGRAMS: Final = {
-    "dpd-router": ("-m", "dpd_router"),
-    "python3": (),
-    "vllm": ("-m", "hyperpod_dpd.rehearsal.engine"),
-}
-"""What the programs of the images are on this machine: this interpreter with these arguments."""
-
-_DERIVED: Final = frozenset({"hand_off", "transfer", "_linear"})
-"""Fields of the step times that every process reads from the catalog."""
+_PACKAGES: Final = ("vllm", "lmcache", "nixl")
+_LOOK_SECONDS: Final = 30
 
 
-@record
-class SimulatedWorker:
-    """What a simulated engine needs beside its rendered command line."""
+class Engines(Protocol):
+    """Turns what the manifests say of workers and routers into what runs here."""
 
-    times: StepModel
-    kv_tokens: int
-    """Tokens of KV cache that fit beside the weights."""
+    @property
+    def simulated(self) -> bool:
+        """Whether step times come from the planner, and faults can be injected into engines."""
+        ...
 
-    kv_bytes_per_token: int
-    """Of one rank."""
+    @property
+    def programs(self) -> Path:
+        """Folder of programs that goes first in `PATH`."""
+        ...
 
-    lmcache_version: str
+    @property
+    def probe_speed(self) -> float:
+        """How many times as often as the manifests say probes run."""
+        ...
 
-
-def simulated(worker: Worker, geometry: ModelGeometry) -> SimulatedWorker:
-    """Return how the engine of `worker` behaves, from its manifest and the catalog.
-
-    Args:
-        worker: an engine of the manifests.
-        geometry: its model, where the manifests name one that the catalog does not know.
-
-    Raises:
-        RefusedError: instance type, ranks or memory are not what an engine can run with.
-    """
-    geometry = worker.geometry or geometry
-    ranks = worker.tensor_parallel
-    if worker.instance is None or not ranks:
-        raise _refused(worker, "instance type or `--tensor-parallel-size` cannot be read")
-    try:
-        refuse_unless_shardable(geometry, ranks)
-    except UnshardableError as error:
-        raise _refused(worker, str(error).partition(" help:")[0]) from None
-    share = worker.gpu_memory_utilization
-    if share is None:
-        raise _refused(worker, "`--gpu-memory-utilization` is no share")
-    kv_bytes = kv_bytes_per_token_per_rank(geometry, worker.kv_cache, ranks)
-    memory = memory_fit(
-        worker.instance.gpu,
-        weights_bytes=weights_bytes_per_rank(geometry, worker.weights, ranks),
-        kv_bytes_per_token=kv_bytes,
-        sequence_tokens=worker.max_model_len_tokens or 1,
-        tensor_parallel=ranks,
-        gpu_memory_utilization=share,
-    )
-    return SimulatedWorker(
-        times=step_model(
-            geometry,
-            worker.instance.gpu,
-            tensor_parallel=ranks,
-            weights=worker.weights,
-            kv_cache=worker.kv_cache,
-            line_rate_bytes_per_second=worker.instance.efa_bytes_per_second_per_gpu,
-        ),
-        kv_tokens=memory.kv_tokens,
-        kv_bytes_per_token=kv_bytes,
-        lmcache_version=worker.engine.lmcache,
-    )
-
-
-def _refused(worker: Worker, why: str) -> RefusedError:
-    return RefusedError(
-        (
-            trouble(
-                Kind.ELSEWHERE,
-                worker.node,
-                f"the step times of {worker} are not known: {why}",
-                "`dpd plan FILE` says what the catalog knows",
-            ),
-        )
-    )
-
-
-class Engines:
-    """Programs that stand in for those of the images, in a folder that goes first in `PATH`."""
-
-    def __init__(self, folder: Path, *, geometry: ModelGeometry, compression: float) -> None:
-        """Write the programs into `folder`.
-
-        Args:
-            folder: an empty folder.
-            geometry: model of engines whose manifests name none of the catalog.
-            compression: simulated seconds in a real one.
-
-        Raises:
-            RefusedError: the router or the simulator is not installed.
-        """
-        refuse_without_packages()
-        self.programs = folder / "bin"
-        self.programs.mkdir()
-        for name, arguments in _PROGRAMS.items():
-            script = self.programs / name
-            script.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments])} "$@"\n')
-            script.chmod(0o755)
-        self._settings = folder / "engines"
-        self._settings.mkdir()
-        self._geometry = geometry
-        self._compression = compression
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """What differs from the manifests because of these engines, for the report."""
+        ...
 
     def variables(self, worker: Worker, *, address: str, names: Mapping[str, str]) -> dict[str, str]:
-        """Write what the simulated engine of `worker` needs, and return the variables that lead it there.
+        """Return the variables that `worker` gets on top of its own.
+
+        Args:
+            worker: an engine.
+            address: of its pod.
+            names: what it resolves.
 
         Raises:
-            RefusedError: the catalog cannot say how it behaves.
+            RefusedError: it cannot run here.
         """
-        engine = simulated(worker, self._geometry)
-        table = self._settings / f"{address}-names.json"
-        table.write_text(json.dumps(dict(names)), encoding="utf-8")
-        arguments = {
-            "--bind-address": address,
-            "--names": str(table),
-            "--compression": f"{self._compression:g}",
-            "--kv-cache-tokens": str(engine.kv_tokens),
-            "--kv-bytes-per-token-per-rank": str(engine.kv_bytes_per_token),
-            "--lmcache-version": engine.lmcache_version,
-        }
-        file = self._settings / f"{address}.json"
-        file.write_text(
-            json.dumps(
-                {
-                    "arguments": [word for pair in arguments.items() for word in pair],
-                    "step_model": _fields(engine.times),
-                }
-            ),
-            encoding="utf-8",
-        )
-        return {SETTINGS: str(file)}
+        ...
+
+    def command(self, worker: Worker, words: Sequence[str], *, address: str) -> list[str]:
+        """Return the command of `worker` as it runs here."""
+        ...
+
+    def router_command(self, router: Router, words: Sequence[str]) -> list[str]:
+        """Return the command of `router` as it runs here."""
+        ...
+
+    def text(self, text: str, *, address: str, names: Mapping[str, str]) -> str:
+        """Return a file of a worker's volume as it is read here."""
+        ...
 
 
-def refuse_without_packages() -> None:
-    """Check that what the containers run is installed.
-
-    Raises:
-        RefusedError: naming what is missing.
-    """
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise RefusedError(
-            (
-                Trouble(
-                    kind=Kind.ELSEWHERE,
-                    says=f"{' and '.join(f'`{name}`' for name in missing)} cannot be imported: the containers' programs "
-                    "are not on this machine",
-                    fix="install the distributions `dpd-router` and `dpd-simulator`, as `make setup` does in a checkout",
-                ),
-            )
-        )
+def gpus() -> int:
+    """Return how many GPUs `nvidia-smi` lists; 0 where there is none."""
+    if which("nvidia-smi") is None:
+        return 0
+    listed = subprocess.run(
+        ["nvidia-smi", "--list-gpus"],  # noqa: S607 -- wherever the driver has put it
+        capture_output=True,
+        text=True,
+        timeout=_LOOK_SECONDS,
+        check=False,
+    )
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if not listed.returncode else 0
 
 
-def _fields(times: StepModel) -> dict[str, Any]:
-    return {
-        field.name: getattr(times, field.name)
-        for field in dataclasses.fields(times)
-        if field.name not in _DERIVED
-    }
+def interpreter_with_engines() -> str | None:
+    """Return the interpreter behind `vllm` if it has LMCache and NIXL as well; None where something is missing."""
+    script = which("vllm")
+    if script is None:
+        return None
+    first = Path(script).read_bytes()[:200].split(b"\n", 1)[0].decode(errors="replace")
+    interpreter = first.removeprefix("#!").strip()
+    code = f"import importlib.util as u, sys; sys.exit(any(u.find_spec(n) is None for n in {_PACKAGES!r}))"
+    if not first.startswith("#!") or not Path(interpreter).is_file():
+        return None
+    done = subprocess.run(  # noqa: S603 -- the interpreter of the installed program
+        [interpreter, "-c", code], capture_output=True, timeout=_LOOK_SECONDS, check=False
+    )
+    return interpreter if done.returncode == 0 else None

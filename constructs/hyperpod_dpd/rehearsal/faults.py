@@ -1,9 +1,12 @@
 """Faults that a rehearsal injects, and what they must bring about."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
+
+import aiohttp
 
 from hyperpod_dpd.lint.model import Worker
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
@@ -36,6 +39,9 @@ class FaultKind:
 
     unit: str = ""
     """`%`, `x`, or nothing."""
+
+    works_on_real_engines: bool = True
+    """False: the engine itself has to play along, which only a simulated one does."""
 
     must_alert: frozenset[str] = frozenset()
     """Alerts that have to fire."""
@@ -109,6 +115,18 @@ async def _switch_on(cluster: LocalCluster, role: Role, fault: Mapping[str, str 
             answer.raise_for_status()
 
 
+_LATE: Final = frozenset(
+    {
+        "DpdItlHigh",
+        "DpdTpotBudgetBurningFast",
+        "DpdTpotBudgetBurningSlowly",
+        "DpdTtftBudgetBurningFast",
+        "DpdTtftBudgetBurningSlowly",
+        "DpdTtftHigh",
+    }
+)
+"""Whatever holds requests up may bring these."""
+
 CLIENT_DISCONNECTS: Final = "client-disconnects"
 
 KINDS: Final = {
@@ -118,35 +136,46 @@ KINDS: Final = {
             name="decoder-crash",
             says="a decoder is lost with its node; its successor has another address",
             inject=_decoder_crash,
+            must_alert=frozenset({"DpdNoDecoder"}),
+            may_alert=_LATE | {"DpdDecodeWorkersMissing"},
         ),
         FaultKind(
             name="decoder-restart-in-place",
             says="a decoder's container is killed and starts again at the same address",
             inject=_decoder_restart_in_place,
+            may_alert=_LATE | {"DpdNoDecoder", "DpdDecodeWorkersMissing"},
         ),
         FaultKind(
             name="prefill-slow",
             says="every step of the prefillers takes this many times as long",
             inject=_prefill_slow,
+            works_on_real_engines=False,
             default=4.0,
             unit="x",
+            may_alert=_LATE | {"DpdPrefillQueueGrowing"},
         ),
         FaultKind(
             name="notify-loss",
             says="this share of hand-offs loses a notification",
             inject=_notify_loss,
+            works_on_real_engines=False,
             default=0.05,
             unit="%",
+            must_alert=frozenset({"DpdTransferStuck"}),
+            may_alert=_LATE | {"DpdPairBroken"},
         ),
         FaultKind(
             name="router-restart",
             says="the router's container is killed and starts again",
             inject=_router_restart,
+            may_alert=_LATE | {"DpdRouterDown", "DpdPdBufferLost", "DpdNoDecoder"},
         ),
         FaultKind(
             name="rolling-restart",
             says="every pod is evicted and replaced, one after the other, as its disruption budget allows",
             inject=_rolling_restart,
+            may_alert=_LATE
+            | {"DpdRouterDown", "DpdNoDecoder", "DpdDecodeWorkersMissing", "DpdPrefillWorkersMissing"},
         ),
         FaultKind(
             name=CLIENT_DISCONNECTS,
@@ -189,6 +218,16 @@ def parse_fault(text: str) -> Fault:
 
 
 _DEFAULT_AT_SECONDS: Final = 10.0
+
+
+async def remove_faults(cluster: LocalCluster) -> None:
+    """Switch off what still goes wrong in the engines."""
+    for pod in cluster.alive:
+        if pod.plan.worker is not None:
+            url = f"{pod.url(pod.plan.worker.http_port)}/simulator/faults"
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                async with cluster.http.delete(url) as answer:
+                    answer.raise_for_status()
 
 
 async def inject(fault: Fault, cluster: LocalCluster) -> None:

@@ -70,7 +70,8 @@ class Measurement:
     @property
     def decisions(self) -> Mapping[str, float]:
         """Requests by what the router decided."""
-        return self.counted.by("dpd_router_decisions_total", "decision")
+        counted = self.counted.by("dpd_router_decisions_total", "decision")
+        return {name: count for name, count in counted.items() if count}
 
     @property
     def tpot_difference(self) -> float | None:

@@ -11,8 +11,18 @@ import aiohttp
 
 from hyperpod_dpd.rehearsal.container import LocalContainer, PodView
 from hyperpod_dpd.rehearsal.pods import PodPlan
+from hyperpod_dpd.spec.value import record
 
 _SUFFIX_LENGTH: Final = 5
+
+
+@record
+class Adaptation:
+    """How a pod's command lines and files become those of this machine."""
+
+    command: Callable[[list[str]], list[str]]
+    text: Callable[[str], str]
+    probe_speed: float
 
 
 class LocalPod:
@@ -26,6 +36,7 @@ class LocalPod:
         address: str,
         folder: Path,
         extra: Mapping[str, str],
+        adaptation: Adaptation,
         http: aiohttp.ClientSession,
         changed: Callable[[], None],
     ) -> None:
@@ -37,6 +48,7 @@ class LocalPod:
             address: loopback address that is its own.
             folder: folder of its volumes and logs.
             extra: variables of the rehearsal.
+            adaptation: what this machine cannot have, replaced.
             http: what probes ask with.
             changed: called when anything about it changes.
         """
@@ -50,12 +62,14 @@ class LocalPod:
         self._changed = changed
         view = PodView(folder=folder / self.name, address=address, fields=self._fields(uid))
         view.folder.mkdir(parents=True)
-        _write_volumes(plan, view)
+        _write_volumes(plan, view, adaptation)
         self.containers = [
             LocalContainer(
                 container,
                 view,
                 extra=extra,
+                adapt=adaptation.command,
+                probe_speed=adaptation.probe_speed,
                 logs=view.folder / f"{container.name}.log",
                 http=http,
                 changed=changed,
@@ -148,7 +162,7 @@ class LocalPod:
         }
 
 
-def _write_volumes(plan: PodPlan, view: PodView) -> None:
+def _write_volumes(plan: PodPlan, view: PodView, adaptation: Adaptation) -> None:
     mounted = {mount.volume for container in plan.containers for mount in container.mounts}
     for name in mounted | set(plan.files):
         folder = view.volume(name)
@@ -156,4 +170,4 @@ def _write_volumes(plan: PodPlan, view: PodView) -> None:
         for path, text in plan.files.get(name, {}).items():
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(view.loopback(text), encoding="utf-8")
+            file.write_text(adaptation.text(view.loopback(text)), encoding="utf-8")

@@ -12,10 +12,10 @@ from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
 from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.planner.shape import Shape
-from hyperpod_dpd.rehearsal.engines import refuse_without_packages
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import shape_of
 from hyperpod_dpd.rehearsal.run import Options, ProfileResult, rehearse
+from hyperpod_dpd.rehearsal.simulated import refuse_without_packages
 from hyperpod_dpd.rehearsal.trouble import RefusedError, Trouble
 from hyperpod_dpd.rehearsal.watch import Show
 from hyperpod_dpd.spec import Deployment, Role
@@ -139,7 +139,8 @@ def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:
             runs=tuple(run.as_run() for run in result.runs),
         )
         for plan, result in zip(rehearsal.plans, rehearsal.results, strict=True)
-        if result.runs
+        # one rank on one GPU is not the system that the manifests describe
+        if result.runs and result.simulated
     }
 
 

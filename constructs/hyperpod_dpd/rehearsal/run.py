@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import resource
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +16,15 @@ from hyperpod_dpd.evidence.proof import ProofResult, Target, prove
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.planner.summary import Summary
 from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths, LengthSource, SpreadLengths
-from hyperpod_dpd.rehearsal.cluster import LocalCluster, router_port
-from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, Fault, inject
+from hyperpod_dpd.rehearsal.cluster import REPLACED, LocalCluster, router_port
+from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, Fault, inject, remove_faults
 from hyperpod_dpd.rehearsal.measure import AGREEMENT, Measurement, observe
 from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples, scrape
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.pods import SECRET_VALUE
 from hyperpod_dpd.rehearsal.prediction import predict, shape_of
 from hyperpod_dpd.rehearsal.prometheus import Monitoring, program
-from hyperpod_dpd.rehearsal.prompts import requests
+from hyperpod_dpd.rehearsal.prompts import Request, requests
 from hyperpod_dpd.rehearsal.traffic import Clients, Ending, Patience
 from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
 from hyperpod_dpd.rehearsal.watch import Show, Watch
@@ -40,8 +40,14 @@ _MIXED_SEED: Final = 900_001
 _SETTLE_SECONDS: Final = 90.0
 """Real seconds in which the router clears away what it owns: its grace for late notifications is 30."""
 
+_RECOVERY_SECONDS: Final = 120.0
+_RECOVERY_PAUSE_SECONDS: Final = 5.0
+
 _SCRAPES_BEFORE: Final = 4.0
 """Real seconds of scrapes before the first request: rates need two points."""
+
+_ALERT_SECONDS: Final = 30.0
+"""Real seconds within which an alert for a fault has fired: a quarter of an hour for the rules."""
 
 _RULES_AFTER_SECONDS: Final = 12.0
 """Real seconds after a fault's traffic in which rules with a window of five minutes still speak."""
@@ -69,6 +75,9 @@ class Options:
     """Real seconds of traffic under faults."""
 
     fault_users: int = 16
+    gpus: int = 0
+    """GPUs on which real engines run; 0: engines are simulated."""
+
     ready_seconds: float = 120.0
 
 
@@ -79,6 +88,12 @@ class ProfileResult:
     profile: str
     folder: str
     notes: tuple[str, ...]
+    simulated: bool
+    """Whether step times came from the planner, and no GPU was involved."""
+
+    replaced: tuple[str, ...]
+    """What differed from a cluster."""
+
     compression: float
     mixed: Measurement | None
     """Long and short prompts together."""
@@ -142,7 +157,11 @@ async def rehearse(
     """
     started, cpu = time.monotonic(), _cpu_seconds()
     cluster = LocalCluster(
-        plan, folder=folder, geometry=resolve(deployment).geometry, compression=options.compression
+        plan,
+        folder=folder,
+        geometry=resolve(deployment).geometry,
+        compression=options.compression,
+        gpus=options.gpus,
     )
     rehearsal = _Rehearsal(cluster, plan, deployment, options, Watch(cluster, profile, show))
     async with cluster:
@@ -154,6 +173,8 @@ async def rehearse(
         profile=profile,
         folder=plan.folder,
         notes=plan.notes,
+        simulated=cluster.engines.simulated,
+        replaced=(*cluster.engines.replaced, *REPLACED),
         compression=options.compression,
         mixed=rehearsal.mixed,
         runs=tuple(rehearsal.runs),
@@ -206,7 +227,8 @@ class _Rehearsal:
         self._deployment = deployment
         self._options = options
         self._watch = watch
-        self._shape = shape_of(plan)
+        # one rank alone, as on a GPU here, has no all-reduces: it is not what the planner plans
+        self._shape = shape_of(plan) if not options.gpus else None
         self._disaggregates = any(
             placement.plan.worker is not None and placement.plan.worker.role is Role.PREFILL
             for placement in plan.placements
@@ -340,8 +362,10 @@ class _Rehearsal:
         listed = ", ".join(map(str, options.faults))
         self._watch.phase(listed, real_seconds=options.fault_seconds)
         source = requests(self._model, self._long_and_short(), seed=_MIXED_SEED)
-        before, started = await self._router_samples(), time.monotonic()
-        done = asyncio.Event()
+        started, done = time.monotonic(), asyncio.Event()
+        counted = _Counted(self._cluster)
+        await counted.look()
+        counting = asyncio.create_task(counted.follow(), name="count decisions")
         async with asyncio.TaskGroup() as group:
             injected = [group.create_task(inject(fault, self._cluster)) for fault in options.faults]
             traffic = group.create_task(clients.until(source, options.fault_users, done))
@@ -350,6 +374,11 @@ class _Rehearsal:
             await asyncio.gather(*injected)
             done.set()
         answers = traffic.result()
+        counting.cancel()
+        await asyncio.gather(counting, return_exceptions=True)
+        await counted.look()
+        await remove_faults(self._cluster)
+        await self._recover(clients, source)
         return Measurement(
             users=options.fault_users,
             seed=_MIXED_SEED,
@@ -358,8 +387,17 @@ class _Rehearsal:
             observed=observe(answers),
             predicted=None,
             real_seconds=time.monotonic() - started,
-            counted=(await self._router_samples()).since(before),
+            counted=counted.grown,
         )
+
+    async def _recover(self, clients: Clients, source: Iterator[Request]) -> None:
+        """Send single requests until the router tries the pairs again that it took for broken: it does after a minute."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RECOVERY_SECONDS):
+                while (await self._router_samples()).sum("dpd_router_pairs_broken"):
+                    self._watch.phase("waiting for a broken pair to be tried again")
+                    await clients.closed_loop(tuple(islice(source, 2)), 1)
+                    await asyncio.sleep(_RECOVERY_PAUSE_SECONDS)
 
     async def _settle(self) -> None:
         """Wait until the router owns no hand-off, and see what is left in the decoders' buffers."""
@@ -485,10 +523,42 @@ class _Rehearsal:
                     "a fault must end a request, never hold it",
                 )
             )
+        found += self._alerted_otherwise(router_node)
         if self.proof is not None and not self.proof.proved:
             found += [
                 trouble(Kind.RUNNING, router_node, f"proof: {finding.says}", finding.fix)
                 for finding in self.proof.findings
+            ]
+        return found
+
+    def _alerted_otherwise(self, node: Node) -> list[Trouble]:
+        """Compare the alerts that fired with those that the faults must and may bring."""
+        faults, options = self._options.faults, self._options
+        if self.alerts is None or not faults:
+            # without a fault, users may be more than the engines carry: what fires then is told, and is no trouble
+            return []
+        allowed = frozenset[str]().union(*(each.kind.must_alert | each.kind.may_alert for each in faults))
+        awaited = frozenset[str]().union(
+            *(
+                each.kind.must_alert
+                for each in faults
+                # an alert has its window; a fault at the very end is not seen
+                if options.fault_seconds - each.at_seconds >= _ALERT_SECONDS
+            )
+        )
+        found = []
+        for says, names in (
+            ("did not fire", awaited - set(self.alerts)),
+            ("fired", set(self.alerts) - allowed),
+        ):
+            found += [
+                trouble(
+                    Kind.RUNNING,
+                    node,
+                    f"alert `{name}` {says}" + (f": {self.alerts[name]}" if name in self.alerts else ""),
+                    f"its runbook is docs/runbooks/{name}.md",
+                )
+                for name in sorted(names)
             ]
         return found
 
@@ -536,6 +606,35 @@ def _differs(measurement: Measurement, node: Node) -> list[Trouble]:
             "`--compression` first",
         )
     ]
+
+
+class _Counted:
+    """What routers count, over restarts of their processes and over pods that replace each other."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._seen: dict[str, Samples] | None = None
+        self.grown = NOTHING
+
+    async def look(self) -> None:
+        """Add what has been counted since the last look; the first one is where counting begins."""
+        first, seen = self._seen is None, dict(self._seen or {})
+        for pod in self._cluster.alive:
+            if pod.plan.router is None:
+                continue
+            samples = await scrape(self._cluster.http, pod.url(router_port(pod)))
+            if samples is None:
+                continue
+            if not first:
+                self.grown = self.grown.plus(samples.since(seen.get(pod.name, NOTHING)))
+            seen[pod.name] = samples
+        self._seen = seen
+
+    async def follow(self) -> None:
+        """Look twice a second: what a process counts in its last moments is lost with it."""
+        while True:
+            await asyncio.sleep(0.5)
+            await self.look()
 
 
 async def _follow(monitoring: Monitoring, cluster: LocalCluster) -> None:

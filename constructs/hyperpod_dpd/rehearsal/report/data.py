@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-from hyperpod_dpd.rehearsal.cluster import REPLACED
 from hyperpod_dpd.rehearsal.measure import AGREEMENT, Measurement
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal
 from hyperpod_dpd.rehearsal.run import ProfileResult
@@ -14,9 +13,7 @@ def rehearsal_as_dict(rehearsal: Rehearsal) -> dict[str, Any]:
     return {
         "deployment": rehearsal.deployment.name,
         "made_at": rehearsal.made_at,
-        "simulated": True,
         "agreement": AGREEMENT,
-        "replaced": list(REPLACED),
         "profiles": [_profile(result) for result in rehearsal.results],
         "troubles": [each.as_dict() for each in rehearsal.troubles],
     }
@@ -26,6 +23,8 @@ def _profile(result: ProfileResult) -> dict[str, Any]:
     return {
         "profile": result.profile,
         "folder": result.folder,
+        "simulated": result.simulated,
+        "replaced": list(result.replaced),
         "compression": result.compression,
         "runs": [_measurement(run) for run in result.runs],
         "mixed": None if result.mixed is None else _measurement(result.mixed),

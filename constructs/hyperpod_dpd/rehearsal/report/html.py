@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 from hyperpod_dpd.planner.report.page import figure, page, paragraph, table
 from hyperpod_dpd.planner.report.svg import Series, line_chart
-from hyperpod_dpd.rehearsal.cluster import REPLACED
 from hyperpod_dpd.rehearsal.measure import Measurement
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal
 from hyperpod_dpd.rehearsal.report.tables import status_lines, tables
@@ -16,8 +15,8 @@ def rehearsal_as_html(rehearsal: Rehearsal) -> str:
     body = [
         f"<h1>Rehearsal of {name}</h1>",
         paragraph(
-            f"{rehearsal.made_at}. The rendered manifests as processes of one machine: the real router, simulated "
-            "engines with the planner's step times. No GPU, no EFA, no network was involved.",
+            f"{rehearsal.made_at}. The rendered manifests as processes of one machine: the real router, "
+            f"{_engines(rehearsal)}.",
             "lead",
         ),
         *(paragraph(str(each), "warning") for each in rehearsal.troubles),
@@ -26,9 +25,15 @@ def rehearsal_as_html(rehearsal: Rehearsal) -> str:
         "<h2>How it ran</h2>",
         *(paragraph(line) for result in rehearsal.results for line in status_lines(result)),
         "<h2>What stands for what</h2>",
-        *map(paragraph, REPLACED),
+        *map(paragraph, dict.fromkeys(line for result in rehearsal.results for line in result.replaced)),
     ]
     return page(f"Rehearsal of {name}", body)
+
+
+def _engines(rehearsal: Rehearsal) -> str:
+    if all(result.simulated for result in rehearsal.results):
+        return "simulated engines with the planner's step times. No GPU, no EFA, no network was involved"
+    return "real engines of one rank without the model's weights. No EFA was involved"
 
 
 def _plots(rehearsal: Rehearsal) -> Iterator[str]:

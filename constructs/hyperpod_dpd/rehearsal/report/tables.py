@@ -197,7 +197,7 @@ def status_lines(result: ProfileResult) -> Iterator[str]:
         f"{_alerts(result)}, proof: {_proof(result)}, hand-offs left: {_count(result.hand_offs_left)}, "
         f"processes left: {len(result.left_behind)}"
     )
-    for note in result.notes:
+    for note in (*result.notes, *(() if result.simulated else result.replaced)):
         yield f"note: {note}"
     if result.lost_seconds:
         yield (
@@ -207,6 +207,8 @@ def status_lines(result: ProfileResult) -> Iterator[str]:
 
 
 def _pace(result: ProfileResult) -> str:
+    if not result.simulated:
+        return "real engines of one rank each, in real time; there is nothing that the planner says of them"
     pace = (
         "in real time"
         if result.compression == 1

@@ -1,0 +1,227 @@
+"""Small rehearsals: pods as processes, the real router between simulated engines.
+
+Nothing here is about times: the machine may be busy, and `make rehearse` looks at them.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from hyperpod_dpd.evidence.results import read_result
+from hyperpod_dpd.rehearsal.faults import parse_fault
+from hyperpod_dpd.rehearsal.plan import plan_rehearsal
+from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
+from hyperpod_dpd.rehearsal.report.data import rehearsal_as_dict
+from hyperpod_dpd.rehearsal.report.html import rehearsal_as_html
+from hyperpod_dpd.rehearsal.report.tables import tables
+from hyperpod_dpd.rehearsal.run import Options, ProfileResult, rehearse
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError
+from hyperpod_dpd.rehearsal.watch import View
+from tests.rehearsal.support import copied, deployment
+from tests.support.deployments import ROOT
+
+pytestmark = pytest.mark.slow
+
+LIMIT_SECONDS = 90
+QUICK = Options(
+    compression=20.0,
+    users=(4,),
+    output_tokens=16,
+    monitors=False,
+    proves=False,
+)
+"""A second of traffic; what is asserted does not depend on how fast this machine is."""
+
+SHORT_DRAIN = {
+    name: [("--quiet-seconds=15", "--quiet-seconds=1")] for name in ("prefill.yaml", "decode.yaml")
+} | {
+    "router.yaml": [
+        (
+            "preStop:\n              sleep:\n                seconds: 15",
+            "preStop:\n              sleep:\n                seconds: 1",
+        )
+    ]
+}
+"""A cluster needs longer until everybody has heard that a pod is going."""
+
+
+async def run(
+    folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]], options: Options = QUICK
+) -> ProfileResult:
+    plan = plan_rehearsal([copied(folder, edits)], deployment())
+    async with asyncio.timeout(LIMIT_SECONDS):
+        return await rehearse(
+            plan, deployment(), profile="self-managed", folder=folder / "run", options=options
+        )
+
+
+def test_both_profiles_run_through_the_router_and_nothing_is_left(tmp_path: Path) -> None:
+    views: list[View] = []
+    folders = [(name, copied(tmp_path, {}, name)) for name in ("self-managed", "baseline")]
+    rehearsal = rehearse_profiles(deployment(), folders, options=QUICK, show=views.append)
+    dpd, baseline = rehearsal.results
+    for result in rehearsal.results:
+        (measured,) = result.runs
+        assert measured.endings == {"answered": 50, "refused": 0, "failed": 0, "left": 0, "hung": 0}
+        assert measured.predicted is not None
+        assert measured.predicted.tpot_seconds is not None
+        assert result.hand_offs_left == 0
+        assert result.left_behind == ()
+        assert {code for codes in result.exit_codes.values() for code in codes} == {0}
+        assert all(not any(used) for used in result.chunks_left.values())
+    assert dpd.runs[0].decisions == {"disaggregated": 50}
+    assert baseline.runs[0].decisions == {"direct": 50}
+    # how times compare is a matter of the machine; everything else must be right
+    assert [each.says for each in rehearsal.troubles if "by the planner" not in each.says] == []
+    assert {(view.profile, view.phase) for view in views} >= {
+        ("self-managed", "starting pods"),
+        ("baseline", "starting pods"),
+    }
+    _check_reports(rehearsal)
+
+
+def _check_reports(rehearsal: Rehearsal) -> None:
+    titles = [table.title for table in tables(rehearsal)]
+    assert "self-managed against baseline, per cent" in titles
+    assert all(len(row) == len(table.headers) for table in tables(rehearsal) for row in table.rows)
+    page = rehearsal_as_html(rehearsal)
+    assert page.count("<svg") == 0  # one number of users is no curve
+    assert "self-managed against baseline" in page
+    data = rehearsal_as_dict(rehearsal)
+    assert [each["profile"] for each in data["profiles"]] == ["self-managed", "baseline"]
+    assert data["profiles"][0]["runs"][0]["decisions"] == {"disaggregated": 50}
+    results = {name: read_result(each.as_json()) for name, each in benchmark_results(rehearsal).items()}
+    assert {name: each.system.gpus for name, each in results.items()} == {"self-managed": 16, "baseline": 16}
+    first, second = (each.runs[0] for each in results.values())
+    assert first.prompts_digest == second.prompts_digest
+    assert {request.path for request in first.requests} == {"disaggregated"}
+
+
+@pytest.mark.parametrize(
+    ("threshold", "says"),
+    [
+        (
+            "never",
+            "prompts of 4,096 tokens were `direct`, and `threshold_tokens: 4096` of the deployment wants `disagg",
+        ),
+        (
+            "0",
+            "prompts of 512 tokens were `disaggregated`, and `threshold_tokens: 4096` of the deployment wants `dir",
+        ),
+    ],
+)
+async def test_an_inverted_threshold_is_caught_by_what_the_router_does(
+    threshold: str, says: str, tmp_path: Path
+) -> None:
+    edits = {"router.yaml": [("--threshold=4096", f"--threshold={threshold}")]}
+    result = await run(tmp_path, edits, Options(compression=20.0, users=(), monitors=False, proves=False))
+    (trouble,) = result.troubles
+    assert trouble.kind is Kind.RUNNING
+    assert says in trouble.says
+    assert trouble.file is not None
+    assert Path(trouble.file).name == "router.yaml"
+
+
+async def test_a_router_that_refuses_its_arguments_is_shown_with_what_it_says(tmp_path: Path) -> None:
+    edits = {"router.yaml": [("--max-requests=512", "--max-requests=many")]}
+    options = Options(monitors=False, proves=False, ready_seconds=6.0)
+    with pytest.raises(RefusedError) as error:
+        await run(tmp_path, edits, options)
+    (trouble,) = error.value.troubles
+    assert "Deployment `llama-3-3-70b-p5-system/router` is not ready" in trouble.says
+    assert "--max-requests" in trouble.fix
+    assert "is not a whole number" in trouble.fix
+
+
+async def test_clients_that_leave_and_a_decoder_that_restarts_leave_nothing_behind(tmp_path: Path) -> None:
+    options = Options(
+        output_tokens=32,
+        monitors=False,
+        proves=False,
+        faults=(parse_fault("client-disconnects=30%"), parse_fault("decoder-restart-in-place@2s")),
+        fault_seconds=8.0,
+        fault_users=6,
+    )
+    result = await run(tmp_path, {}, options)
+    assert result.under_faults is not None
+    endings = result.under_faults.endings
+    assert endings["hung"] == 0
+    assert endings["answered"] > 0
+    assert endings["left"] > 0
+    assert endings["refused"] + endings["failed"] > 0
+    assert "fault decoder-restart-in-place@2s" in result.events
+    assert result.hand_offs_left == 0
+    assert result.left_behind == ()
+    assert [each for used in result.chunks_left.values() for each in used if each] == []
+    assert result.troubles == ()
+
+
+async def test_a_rolling_restart_replaces_every_pod_one_after_the_other(tmp_path: Path) -> None:
+    options = Options(
+        output_tokens=16,
+        monitors=False,
+        proves=False,
+        faults=(parse_fault("rolling-restart@1s"),),
+        fault_seconds=2.0,
+        fault_users=2,
+    )
+    result = await run(tmp_path, SHORT_DRAIN, options)
+    evicted = [event for event in result.events if event.endswith("evicted")]
+    assert sorted(event.partition("-")[0] for event in evicted) == ["decode", "prefill", "router"]
+    assert evicted[-1].startswith("router")
+    assert result.under_faults is not None
+    assert result.under_faults.endings["hung"] == 0
+    assert result.under_faults.endings["failed"] == 0  # it drains: nobody is cut off
+    assert result.hand_offs_left == 0
+    assert result.troubles == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_an_interrupted_rehearsal_leaves_no_process(number: signal.Signals, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "hyperpod_dpd", "rehearse", str(ROOT / "deployments/llama-3.3-70b-p5.yaml"),
+            "--manifests", str(ROOT / "manifests/rendered/llama-3-3-70b-p5"), "--profile", "self-managed",
+            "--no-prometheus", "--users", "8",
+        ],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )  # fmt: skip
+    assert process.stderr is not None
+    with process, process.stderr as lines:
+        assert any("long and short prompts" in line for line in lines)
+        assert len(_processes_of(scratch)) >= 3
+        process.send_signal(number)
+        code = process.wait(LIMIT_SECONDS)
+    deadline = time.monotonic() + 10
+    while _processes_of(scratch) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _processes_of(scratch) == []
+    assert code == (130 if number is signal.SIGINT else -signal.SIGKILL)
+    if number is signal.SIGINT:
+        assert list(scratch.iterdir()) == []
+
+
+def _processes_of(scratch: Path) -> list[str]:
+    """Return the processes whose environment leads into `scratch`, the rehearsal itself left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"DPD_REHEARSAL=" in environment and str(scratch).encode() in environment:
+            found.append(folder.name)
+    return found
