@@ -67,6 +67,23 @@ synth: $(VENV)/.runtime node_modules/.package-lock.json ## synthesize DEPLOYMENT
 render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment into manifests/rendered/
 	$(BIN)/python manifests/main.py
 
+.PHONY: rehearse
+rehearse: $(VENV)/.dev ## run the rendered manifests of DEPLOYMENT on this machine: DPD and baseline, two minutes, no GPU
+	@mkdir -p build/rehearsal
+	$(BIN)/dpd rehearse '$(DEPLOYMENT)' --html build/rehearsal/rehearsal.html --json build/rehearsal/rehearsal.json --results build/rehearsal/results
+
+REHEARSED_FAULTS := decoder-crash decoder-restart-in-place prefill-slow notify-loss=5% router-restart rolling-restart client-disconnects=20%
+
+.PHONY: rehearse-faults
+rehearse-faults: $(VENV)/.dev ## run DEPLOYMENT under every fault, one after the other (about 11 minutes)
+	@mkdir -p build/rehearsal
+	for fault in $(REHEARSED_FAULTS); do $(BIN)/dpd rehearse '$(DEPLOYMENT)' --fault "$$fault" --json "build/rehearsal/$${fault%%=*}.json"; done
+
+.PHONY: rehearse-streams
+rehearse-streams: $(VENV)/.dev ## send 1,000 streams at once through the router of DEPLOYMENT
+	@mkdir -p build/rehearsal
+	$(BIN)/python -m tools.rehearse_streams --deployment '$(DEPLOYMENT)' --json build/rehearsal/streams.json
+
 .PHONY: dependencies-archive
 dependencies-archive: $(VENV)/.runtime ## pack the HyperPod dependencies for a closed network into build/
 	@mkdir -p build
@@ -78,11 +95,15 @@ PYTEST = $(BIN)/python -m pytest
 
 .PHONY: test
 test: $(VENV)/.dev $(SMALL_ENGINES) node_modules/.package-lock.json ## run every test that needs neither a GPU nor an account
-	$(PYTEST) -n 2 --dist loadgroup -m 'not engines' tests
+	$(PYTEST) -n 2 --dist loadgroup -m 'not engines and not emulated' tests
 
 .PHONY: test-engines
 test-engines: $(VENV)/.dev $(SMALL_ENGINES) $(LARGE_ENGINES) ## run the engines' own parsers over what is rendered (13 GB, half a minute to install)
 	$(PYTEST) -m engines tests/engines
+
+.PHONY: deploy-emulated
+deploy-emulated: $(VENV)/.dev node_modules/.package-lock.json ## bootstrap and deploy an emulated account with the CDK CLI, and list what that cannot prove
+	$(PYTEST) -m emulated tests/emulated
 
 .PHONY: lint
 lint: $(VENV)/.dev ## check style and formatting
