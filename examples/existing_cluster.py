@@ -7,12 +7,9 @@ from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
-from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 
-from hyperpod_dpd import Binding, Profile, Release, apply_rules, load, render
+from hyperpod_dpd import Binding, ClusterHandle, Kubectl, Profile, Release, apply_rules, load, render
 
 DEPLOYMENT = Path(__file__).parent / "two_models/qwen.yaml"
 REGISTRY = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
@@ -28,28 +25,28 @@ class Serving(cdk.Stack):
         apply_rules(self, deployment)
         existing = deployment.cluster.existing
         assert existing is not None
-        vpc = ec2.Vpc.from_vpc_attributes(
-            self, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-east-1a"]
+        handle = ClusterHandle(
+            eks_name=existing.eks_name,
+            eks_arn=self.format_arn(service="eks", resource="cluster", resource_name=existing.eks_name),
+            security_group_id="sg-0123456789abcdef0",
+            vpc=ec2.Vpc.from_vpc_attributes(
+                self, "Vpc", vpc_id="vpc-0123456789abcdef0", availability_zones=["us-east-1a"]
+            ),
+            subnets=[ec2.Subnet.from_subnet_id(self, "Private", "subnet-0123456789abcdef0")],
+            gpu_subnet_id="subnet-0123456789abcdef1",
+            gpu_security_group_id="sg-0123456789abcdef1",
+            hyperpod_name=existing.hyperpod_name,
+            hyperpod_arn=self.format_arn(
+                service="sagemaker", resource="cluster", resource_name="abcdefghijkl"
+            ),
+            owned=False,
         )
-
-        def cluster(construct_id: str, provider: eks.KubectlProvider | None = None) -> eks.ICluster:
-            return eks.Cluster.from_cluster_attributes(
-                self, construct_id, cluster_name=existing.eks_name, vpc=vpc, kubectl_provider=provider
-            )
-
-        kubectl = eks.KubectlProvider(
-            self,
-            "Kubectl",
-            cluster=cluster("Bare"),
-            kubectl_layer=KubectlV35Layer(self, "Layer"),
-            # a role with an access entry on the cluster
-            role=iam.Role.from_role_arn(self, "Deployer", "arn:aws:iam::123456789012:role/cluster-deployer"),
-        )
+        kubectl = Kubectl(self, "Kubectl", handle=handle)
         weights = s3.Bucket.from_bucket_name(self, "Weights", "my-weights")
-        Release(
+        release = Release(
             self,
             "Release",
-            cluster=cluster("Cluster", kubectl),
+            cluster=kubectl.cluster,
             rendering=render(deployment, Profile.SELF_MANAGED),
             name=deployment.name,
             bindings={
@@ -59,6 +56,8 @@ class Serving(cdk.Stack):
                 Binding.MODEL_BUCKET: weights.bucket_name,
             },
         )
+        # without the way in the first chart is refused
+        release.chart.node.add_dependency(kubectl.ready)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hyperpod_dpd._version import __version__ as __version__
+    from hyperpod_dpd.builds.runner import BuildRunner as BuildRunner
     from hyperpod_dpd.catalog.row import UnknownCatalogEntryError as UnknownCatalogEntryError
     from hyperpod_dpd.cluster.cluster import DpdCluster as DpdCluster
     from hyperpod_dpd.cluster.dependencies_chart.chart import HyperPodDependencies as HyperPodDependencies
+    from hyperpod_dpd.cluster.external_secrets import ExternalSecrets as ExternalSecrets
+    from hyperpod_dpd.cluster.handle import ClusterHandle as ClusterHandle
+    from hyperpod_dpd.cluster.kubectl import Kubectl as Kubectl
     from hyperpod_dpd.derive.obstacle import UnresolvedError as UnresolvedError
     from hyperpod_dpd.derive.serving import RoleFacts as RoleFacts
     from hyperpod_dpd.derive.serving import ServingFacts as ServingFacts
     from hyperpod_dpd.derive.serving import resolve as resolve
+    from hyperpod_dpd.evidence.benchmark_job import BenchmarkJob as BenchmarkJob
+    from hyperpod_dpd.evidence.proof_job import ProofJob as ProofJob
+    from hyperpod_dpd.evidence.proof_job import proof_job_name as proof_job_name
+    from hyperpod_dpd.evidence.proof_job import render_proof as render_proof
     from hyperpod_dpd.hyperpod.cluster import HyperPodCluster as HyperPodCluster
     from hyperpod_dpd.hyperpod.execution_role import ExecutionRole as ExecutionRole
+    from hyperpod_dpd.images.mirror import PublicImageMirror as PublicImageMirror
+    from hyperpod_dpd.images.project_images import ProjectImages as ProjectImages
     from hyperpod_dpd.lint.check import LintReport as LintReport
     from hyperpod_dpd.lint.check import lint_manifests as lint_manifests
     from hyperpod_dpd.lint.read import UnreadableManifestError as UnreadableManifestError
@@ -29,13 +39,29 @@ if TYPE_CHECKING:
     from hyperpod_dpd.network.interface import ClusterNetwork as ClusterNetwork
     from hyperpod_dpd.network.interface import ExistingNetwork as ExistingNetwork
     from hyperpod_dpd.network.network import DpdNetwork as DpdNetwork
+    from hyperpod_dpd.observability.alert_topic import AlertTopic as AlertTopic
+    from hyperpod_dpd.observability.managed_grafana.workspace import ManagedGrafana as ManagedGrafana
     from hyperpod_dpd.observability.managed_rules import ManagedRules as ManagedRules
+    from hyperpod_dpd.observability.metrics_workspace import MetricsWorkspace as MetricsWorkspace
     from hyperpod_dpd.observability.platform import PlatformCharts as PlatformCharts
+    from hyperpod_dpd.observability.watch.construct import ClusterWatch as ClusterWatch
     from hyperpod_dpd.planner.cost import HourlyBurn as HourlyBurn
     from hyperpod_dpd.planner.cost import UndatedPriceError as UndatedPriceError
     from hyperpod_dpd.planner.cost import hourly_burn as hourly_burn
     from hyperpod_dpd.planner.plan import Plan as Plan
     from hyperpod_dpd.planner.plan import make_plan as make_plan
+    from hyperpod_dpd.readiness.gone import Gone as Gone
+    from hyperpod_dpd.readiness.readiness import Readiness as Readiness
+    from hyperpod_dpd.readiness.requirements import AddonActive as AddonActive
+    from hyperpod_dpd.readiness.requirements import JobComplete as JobComplete
+    from hyperpod_dpd.readiness.requirements import NodeGroup as NodeGroup
+    from hyperpod_dpd.readiness.requirements import NodesHealthy as NodesHealthy
+    from hyperpod_dpd.readiness.requirements import Requirement as Requirement
+    from hyperpod_dpd.readiness.requirements import ResourceState as ResourceState
+    from hyperpod_dpd.readiness.requirements import Rollout as Rollout
+    from hyperpod_dpd.readiness.requirements import ServiceAnswers as ServiceAnswers
+    from hyperpod_dpd.readiness.requirements import WebhookAnswers as WebhookAnswers
+    from hyperpod_dpd.readiness.wait import Wait as Wait
     from hyperpod_dpd.rules.check import DeploymentRefusedError as DeploymentRefusedError
     from hyperpod_dpd.rules.check import Report as Report
     from hyperpod_dpd.rules.check import check as check
@@ -48,11 +74,15 @@ if TYPE_CHECKING:
     from hyperpod_dpd.rules.registry import deployment_rule as deployment_rule
     from hyperpod_dpd.rules.registry import manifest_rule as manifest_rule
     from hyperpod_dpd.rules.registry import template_rule as template_rule
+    from hyperpod_dpd.scaling.budget import MonthlyBudget as MonthlyBudget
+    from hyperpod_dpd.scaling.nights_off import NightsOff as NightsOff
+    from hyperpod_dpd.security.identities import PodIdentity as PodIdentity
     from hyperpod_dpd.security.logs import log_group as log_group
     from hyperpod_dpd.security.logs import logs_key as logs_key
     from hyperpod_dpd.security.rules import TemplateRules as TemplateRules
     from hyperpod_dpd.security.rules import apply_rules as apply_rules
     from hyperpod_dpd.security.rules import warning_id as warning_id
+    from hyperpod_dpd.security.secrets import DeploymentSecrets as DeploymentSecrets
     from hyperpod_dpd.serving.bindings import Binding as Binding
     from hyperpod_dpd.serving.bindings import BindingError as BindingError
     from hyperpod_dpd.serving.bindings import bind as bind
@@ -117,18 +147,31 @@ if TYPE_CHECKING:
     from hyperpod_dpd.storage.bucket import AccessLogs as AccessLogs
     from hyperpod_dpd.storage.bucket import PrivateBucket as PrivateBucket
     from hyperpod_dpd.storage.lifecycle_scripts import LifecycleScripts as LifecycleScripts
+    from hyperpod_dpd.storage.model_file_system import ModelFileSystem as ModelFileSystem
+    from hyperpod_dpd.storage.model_import.construct import ModelImport as ModelImport
+    from hyperpod_dpd.storage.model_store import ModelStore as ModelStore
 
 _EXPORTS = {
     "__version__": "hyperpod_dpd._version",
+    "BuildRunner": "hyperpod_dpd.builds.runner",
     "UnknownCatalogEntryError": "hyperpod_dpd.catalog.row",
     "DpdCluster": "hyperpod_dpd.cluster.cluster",
     "HyperPodDependencies": "hyperpod_dpd.cluster.dependencies_chart.chart",
+    "ExternalSecrets": "hyperpod_dpd.cluster.external_secrets",
+    "ClusterHandle": "hyperpod_dpd.cluster.handle",
+    "Kubectl": "hyperpod_dpd.cluster.kubectl",
     "UnresolvedError": "hyperpod_dpd.derive.obstacle",
     "RoleFacts": "hyperpod_dpd.derive.serving",
     "ServingFacts": "hyperpod_dpd.derive.serving",
     "resolve": "hyperpod_dpd.derive.serving",
+    "BenchmarkJob": "hyperpod_dpd.evidence.benchmark_job",
+    "ProofJob": "hyperpod_dpd.evidence.proof_job",
+    "proof_job_name": "hyperpod_dpd.evidence.proof_job",
+    "render_proof": "hyperpod_dpd.evidence.proof_job",
     "HyperPodCluster": "hyperpod_dpd.hyperpod.cluster",
     "ExecutionRole": "hyperpod_dpd.hyperpod.execution_role",
+    "PublicImageMirror": "hyperpod_dpd.images.mirror",
+    "ProjectImages": "hyperpod_dpd.images.project_images",
     "LintReport": "hyperpod_dpd.lint.check",
     "lint_manifests": "hyperpod_dpd.lint.check",
     "UnreadableManifestError": "hyperpod_dpd.lint.read",
@@ -137,13 +180,29 @@ _EXPORTS = {
     "ClusterNetwork": "hyperpod_dpd.network.interface",
     "ExistingNetwork": "hyperpod_dpd.network.interface",
     "DpdNetwork": "hyperpod_dpd.network.network",
+    "AlertTopic": "hyperpod_dpd.observability.alert_topic",
+    "ManagedGrafana": "hyperpod_dpd.observability.managed_grafana.workspace",
     "ManagedRules": "hyperpod_dpd.observability.managed_rules",
+    "MetricsWorkspace": "hyperpod_dpd.observability.metrics_workspace",
     "PlatformCharts": "hyperpod_dpd.observability.platform",
+    "ClusterWatch": "hyperpod_dpd.observability.watch.construct",
     "HourlyBurn": "hyperpod_dpd.planner.cost",
     "UndatedPriceError": "hyperpod_dpd.planner.cost",
     "hourly_burn": "hyperpod_dpd.planner.cost",
     "Plan": "hyperpod_dpd.planner.plan",
     "make_plan": "hyperpod_dpd.planner.plan",
+    "Gone": "hyperpod_dpd.readiness.gone",
+    "Readiness": "hyperpod_dpd.readiness.readiness",
+    "AddonActive": "hyperpod_dpd.readiness.requirements",
+    "JobComplete": "hyperpod_dpd.readiness.requirements",
+    "NodeGroup": "hyperpod_dpd.readiness.requirements",
+    "NodesHealthy": "hyperpod_dpd.readiness.requirements",
+    "Requirement": "hyperpod_dpd.readiness.requirements",
+    "ResourceState": "hyperpod_dpd.readiness.requirements",
+    "Rollout": "hyperpod_dpd.readiness.requirements",
+    "ServiceAnswers": "hyperpod_dpd.readiness.requirements",
+    "WebhookAnswers": "hyperpod_dpd.readiness.requirements",
+    "Wait": "hyperpod_dpd.readiness.wait",
     "DeploymentRefusedError": "hyperpod_dpd.rules.check",
     "Report": "hyperpod_dpd.rules.check",
     "check": "hyperpod_dpd.rules.check",
@@ -156,11 +215,15 @@ _EXPORTS = {
     "deployment_rule": "hyperpod_dpd.rules.registry",
     "manifest_rule": "hyperpod_dpd.rules.registry",
     "template_rule": "hyperpod_dpd.rules.registry",
+    "MonthlyBudget": "hyperpod_dpd.scaling.budget",
+    "NightsOff": "hyperpod_dpd.scaling.nights_off",
+    "PodIdentity": "hyperpod_dpd.security.identities",
     "log_group": "hyperpod_dpd.security.logs",
     "logs_key": "hyperpod_dpd.security.logs",
     "TemplateRules": "hyperpod_dpd.security.rules",
     "apply_rules": "hyperpod_dpd.security.rules",
     "warning_id": "hyperpod_dpd.security.rules",
+    "DeploymentSecrets": "hyperpod_dpd.security.secrets",
     "Binding": "hyperpod_dpd.serving.bindings",
     "BindingError": "hyperpod_dpd.serving.bindings",
     "bind": "hyperpod_dpd.serving.bindings",
@@ -225,6 +288,9 @@ _EXPORTS = {
     "AccessLogs": "hyperpod_dpd.storage.bucket",
     "PrivateBucket": "hyperpod_dpd.storage.bucket",
     "LifecycleScripts": "hyperpod_dpd.storage.lifecycle_scripts",
+    "ModelFileSystem": "hyperpod_dpd.storage.model_file_system",
+    "ModelImport": "hyperpod_dpd.storage.model_import.construct",
+    "ModelStore": "hyperpod_dpd.storage.model_store",
 }
 """Module of every public name; the block above says the same to type checkers, and a test compares the two."""
 
