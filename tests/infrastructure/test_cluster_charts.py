@@ -145,6 +145,8 @@ def test_the_operator_has_an_identity_of_its_own() -> None:
     assert [(row["Principal"], row["Action"]) for row in trust] == [
         ({"Service": "pods.eks.amazonaws.com"}, ["sts:AssumeRole", "sts:TagSession"])
     ]
+    tags = trust[0]["Condition"]["StringEquals"]
+    assert tags["aws:RequestTag/kubernetes-service-account"] == EXTERNAL_SECRETS.service_account
 
 
 def test_the_operator_reads_named_secrets_and_those_of_deployments() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 
 from hyperpod_dpd.catalog.cluster_charts import ClusterChart
 from hyperpod_dpd.derive.mirror import CHARTS_PREFIX
+from hyperpod_dpd.security.identities import PodIdentity
 from hyperpod_dpd.spec import Deployment
 
 _TIMEOUT_MINUTES = 10
@@ -49,20 +49,16 @@ class ClusterChartRelease(Construct):
             needs: what must be there before: the provider's access, the copies in the mirror.
         """
         super().__init__(scope, construct_id)
-        self.role = iam.Role(
-            self,
-            "Role",
-            description=f"{chart.release} on {deployment.name}",
-            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
-        )
-        association = eks.CfnPodIdentityAssociation(
+        identity = PodIdentity(
             self,
             "Identity",
-            cluster_name=cluster.cluster_name,
+            eks_name=cluster.cluster_name,
+            eks_arn=cluster.cluster_arn,
             namespace=chart.namespace,
             service_account=chart.service_account,
-            role_arn=self.role.role_arn,
+            description=f"{chart.release} on {deployment.name}",
         )
+        self.role = identity.role
         mirrored = deployment.platform.images.mirror_public_images
         name = chart.archive.name
         self.chart = eks.HelmChart(
@@ -81,4 +77,4 @@ class ClusterChartRelease(Construct):
             timeout=cdk.Duration.minutes(_TIMEOUT_MINUTES),
         )
         # a pod that starts before its association has no identity until it is replaced
-        self.chart.node.add_dependency(association, self.role, *needs)
+        self.chart.node.add_dependency(identity, *needs)

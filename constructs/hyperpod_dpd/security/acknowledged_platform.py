@@ -115,7 +115,7 @@ PLATFORM: Final = (
     ),
     *_platform(
         "Readiness/Role/DefaultPolicy/Resource",
-        *_resources(f"arn:aws:eks:{_ACCOUNT}:addon/<name>/*"),
+        *_resources(f"arn:aws:eks:{_ACCOUNT}:addon/<eks>/*"),
         reason="the ARN of an add-on ends with an id that EKS makes up; the cluster is named, and it is only looked at",
         optional=True,
     ),
@@ -142,6 +142,24 @@ PLATFORM: Final = (
                 optional=True,
             ),
         )
+    ),
+    *_platform(
+        "ImageMirror/Build/Project",
+        "CB4",
+        reason="the build has no artifacts and no cache, and the repositories of its copies have encryption of their own",
+        optional=True,
+    ),
+    *_platform(
+        "ImageMirror/Build/Role/DefaultPolicy/Resource",
+        *_resources("*", f"arn:aws:ecr:{_ACCOUNT}:repository/mirror/*"),
+        reason="a registry token belongs to the account; copies are made below one prefix that holds nothing else",
+        optional=True,
+    ),
+    *_platform(
+        "NightsOff/CallerRole/DefaultPolicy/Resource",
+        "IAM5[Resource::<NightsOffFunction17A14352.Arn>:*]",
+        reason="aws-cdk-lib's own grant to a schedule: it calls one function, in whichever version is current",
+        optional=True,
     ),
     *_platform(
         "ModelImport/Build/Project",
@@ -173,7 +191,7 @@ PLATFORM: Final = (
     ),
     *_platform(
         "Cluster/Watch/Role/DefaultPolicy/Resource",
-        *_resources(f"arn:aws:eks:{_ACCOUNT}:addon/<name>/*"),
+        *_resources(f"arn:aws:eks:{_ACCOUNT}:addon/<eks>/*"),
         reason="the ARN of an add-on ends with an id that EKS makes up; the cluster is named, and it is only looked at",
         optional=True,
     ),
@@ -208,9 +226,9 @@ PLATFORM: Final = (
         optional=True,
     ),
     *_balancers(f"{_OPERATOR}/LoadBalancers"),
-    *_balancers("Cluster/aws-load-balancer-controller"),
+    *_balancers("Cluster/aws-load-balancer-controller/Identity"),
     *_keda(f"{_OPERATOR}/Keda"),
-    *_keda("Cluster/keda"),
+    *_keda("Cluster/keda/Identity"),
     *_platform(
         "Cluster/Observability/Collector/Role/DefaultPolicy/Resource",
         *_resources(f"arn:aws:logs:{_ACCOUNT}:log-group:/aws/sagemaker/Clusters/<hyperpod>/*"),
@@ -218,7 +236,7 @@ PLATFORM: Final = (
         optional=True,
     ),
     *_platform(
-        "Cluster/ExternalSecrets/Release/Role/DefaultPolicy/Resource",
+        "Cluster/ExternalSecrets/Release/Identity/Role/DefaultPolicy/Resource",
         *_resources(
             f"arn:aws:secretsmanager:{_ACCOUNT}:secret:hyperpod-dpd/*", f"arn:aws:kms:{_ACCOUNT}:key/*"
         ),

@@ -22,20 +22,20 @@ class NagAcknowledgement:
     path: str
     """Construct path inside the stack."""
     finding: str
-    """Finding as cdk-nag names it. What differs between deployments is written `<region>`, `<account>`, `<name>` (of
-    the deployment), `<hyperpod>` (name of the HyperPod cluster) and `<model>` (folder of the model in its bucket)."""
+    """Finding as cdk-nag names it. What differs between deployments is written `<region>`, `<account>`, `<eks>`
+    and `<hyperpod>` (names of the clusters) and `<model>` (folder of the model in its bucket)."""
     reason: str
     optional: bool = False
     """Whether some deployments do not have the construct."""
 
     def id(self, stack: cdk.Stack, deployment: Deployment) -> str:
         """Return the id by which the pack knows the finding in `stack` of `deployment`."""
-        finding = self.finding
+        finding, existing = self.finding, deployment.cluster.existing
         for placeholder, value in {
             "account": "<AWS::AccountId>" if cdk.Token.is_unresolved(stack.account) else stack.account,
             "region": stack.region,
-            "name": deployment.name,
-            "hyperpod": deployment.cluster_name,
+            "eks": existing.eks_name if existing else deployment.name,
+            "hyperpod": existing.hyperpod_name if existing else deployment.cluster_name,
             "model": key_prefix(deployment),
         }.items():
             finding = finding.replace(f"<{placeholder}>", value)
