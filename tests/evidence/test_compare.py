@@ -1,5 +1,6 @@
 """Figures of a run, intervals, flaws, and what is compared with what."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hyperpod_dpd.catalog.announcement import ANNOUNCED
 from hyperpod_dpd.cli.compare import COMMAND
@@ -31,6 +34,7 @@ from hyperpod_dpd.evidence.results import (
     UNKNOWN,
     BenchmarkResult,
     Run,
+    read_result,
 )
 from hyperpod_dpd.evidence.soundness import flaws
 from tests.evidence.benchmarks import COLOCATED, DPD, TRAFFIC, colocated, dpd, request, result, run
@@ -190,6 +194,45 @@ def test_every_measure_has_a_row_at_every_concurrency() -> None:
     assert [(each.concurrency, each.measure) for each in found.rows] == [
         (level, measure) for level in (8, 16) for measure in MEASURES
     ]
+
+
+def test_tokens_that_all_come_at_once_have_no_change_of_tpot() -> None:
+    at_once = result(
+        DPD, [with_requests(run(8, seed), ttft_seconds=0.5, e2e_seconds=0.5) for seed in (1, 2, 3)]
+    )
+    found = compare(at_once, colocated())
+    assert row(found, "tpot_mean_seconds").change is None
+    assert row(found, "output_tokens_per_second").change is not None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1e6), st.floats(0, 1e4), st.floats(0, 1e6), st.integers(1, 5000), st.booleans()
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(1, 12),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_result_is_compared_or_refused(
+    times: list[tuple[float, float, float, int, bool]], users: int
+) -> None:
+    requests = tuple(
+        request(
+            start_seconds=start,
+            ttft_seconds=first,
+            e2e_seconds=first + more if ends else None,
+            output_tokens=tokens,
+        )
+        for start, first, more, tokens, ends in times
+    )
+    odd = result(DPD, [dataclasses.replace(run(users, 1), requests=requests)])
+    odd = read_result(odd.as_json())
+    flaws(odd)
+    with contextlib.suppress(NothingMeasuredError):
+        compare(odd, dataclasses.replace(odd, system=COLOCATED))
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------

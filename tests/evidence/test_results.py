@@ -68,6 +68,10 @@ def _set(path: str, value: Any) -> dict[str, Any]:
         ("runs.0.requests.3", None, "`runs[0].requests[3]` is `None`, wanted an object"),
         ("runs.0.requests.3.path", "detour", "`runs[0].requests[3].path` is `detour`"),
         ("runs.0.requests.3.e2e_seconds", -1, "`runs[0].requests[3]` has a time or a count below zero"),
+        ("runs.0.requests.3.e2e_seconds", 10**400, "beyond sense"),
+        ("system.usd_per_hour", 0, "`system.usd_per_hour` is `0`"),
+        ("system.workers.0.count", -1, "has no GPU"),
+        ("traffic.output_tokens", 0, "`traffic` has no tokens"),
         ("runs.0.requests.3.ttft_seconds", 99, "`runs[0].requests[3]` ended before its first token"),
         ("runs.0.requests.3.ttft_seconds", None, "`runs[0].requests[3]` has ended without a first token"),
     ],
@@ -85,7 +89,9 @@ def test_a_run_that_comes_twice_is_refused() -> None:
         read_result(json.dumps(twice))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", '{"format": ', '{"format": NaN}', "1" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", '{"format": ', '{"format": NaN}', "1" * 5000, "[" * 100_000]
+)
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(UnreadableResultError):
         read_result(text)

@@ -220,7 +220,8 @@ def _rows(new: BenchmarkResult, old: BenchmarkResult, concurrency: int, *, is_pa
         before = [measure.of(each, old.system) for each in theirs.values()]
         known_after = [each for each in after if each is not None]
         known_before = [each for each in before if each is not None]
-        known = bool(known_after and known_before)
+        # a ratio needs figures, and tokens that all come at once have no time between them
+        known = bool(known_after and known_before) and min(*known_after, *known_before) > 0
         change = (paired if is_paired else unpaired)(known_after, known_before) if known else None
         yield Row(
             concurrency=concurrency,

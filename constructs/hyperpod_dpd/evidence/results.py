@@ -20,6 +20,9 @@ UNKNOWN: Final = "unknown"
 PATHS: Final = (DISAGGREGATED, DIRECT, FALLBACK, UNKNOWN)
 """How a request was served. `unknown`: the router does not say; AWS's does not."""
 
+_MOST: Final = 1e12
+"""No time in seconds, count or price is above."""
+
 _T = TypeVar("_T")
 
 
@@ -152,7 +155,7 @@ def read_result(text: str) -> BenchmarkResult:
     """
     try:
         data = json.loads(text, parse_constant=_no_number)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableResultError(f"no JSON: {error}") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise UnreadableResultError(f"not the result of a benchmark: `format` is not `{FORMAT}`")
@@ -225,8 +228,15 @@ def _wrong(path: str, data: Any, wanted: str) -> UnreadableResultError:
 def _refuse_nonsense(result: BenchmarkResult) -> None:
     if not result.runs:
         raise UnreadableResultError("`runs` is empty: nothing was measured")
-    if not result.system.workers or result.system.gpus < 1:
+    system, traffic = result.system, result.traffic
+    if not system.workers or any(each.count < 1 or each.gpus_per_worker < 1 for each in system.workers):
         raise UnreadableResultError("`system.workers` has no GPU")
+    if system.usd_per_hour is not None and not 0 < system.usd_per_hour < _MOST:
+        raise UnreadableResultError(
+            f"`system.usd_per_hour` is `{system.usd_per_hour}`, wanted a price or null"
+        )
+    if traffic.input_tokens < 1 or traffic.output_tokens < 1:
+        raise UnreadableResultError("`traffic` has no tokens")
     seen = set()
     for number, run in enumerate(result.runs):
         path = f"runs[{number}]"
@@ -252,8 +262,8 @@ def _refuse_request(path: str, request: Request) -> None:
         request.output_tokens,
         request.cached_tokens,
     )
-    if any(number is not None and not (0 <= number < math.inf) for number in numbers):
-        raise UnreadableResultError(f"`{path}` has a time or a count below zero")
+    if any(number is not None and not (0 <= number < _MOST) for number in numbers):
+        raise UnreadableResultError(f"`{path}` has a time or a count below zero or beyond sense")
     if request.ended and (request.ttft_seconds is None or not request.output_tokens):
         raise UnreadableResultError(f"`{path}` has ended without a first token")
     if request.ended and (request.ttft_seconds or 0) > (request.e2e_seconds or 0):
