@@ -41,9 +41,8 @@ async def test_a_broken_deployment_is_not_proved_and_its_cause_is_named(name: st
             router={"prefill-timeout-seconds": "15"},
         ),
         Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True)),
-        Setting(engine=EngineConfig(max_model_len=700)),
     ],
-    ids=["1P1D", "2P2D with two ranks", "land", "a threshold just below the context"],
+    ids=["1P1D", "2P2D with two ranks", "land"],
 )
 async def test_a_healthy_deployment_is_proved(setting: Setting) -> None:
     async with running(setting) as rig:
@@ -52,6 +51,13 @@ async def test_a_healthy_deployment_is_proved(setting: Setting) -> None:
     assert result.findings == ()
     # among them that a worker got no long prompt: those that come together are spread
     assert result.notes == ()
+
+
+async def test_a_threshold_just_below_the_context_is_reached_by_measuring_the_words() -> None:
+    setting = Setting(router={"threshold": "3000"}, engine=EngineConfig(max_model_len=3600))
+    async with running(setting) as rig:
+        result = await rig.prove(threshold_tokens=3000)
+    assert result.proved, "\n".join(result.lines())
 
 
 async def test_a_baseline_is_proved_when_nothing_is_handed_over() -> None:

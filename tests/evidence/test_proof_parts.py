@@ -1,12 +1,16 @@
 """Parts of the proof that need no cluster: limits of time, parsing, sizes, and failures that no scenario can bring about."""
 
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +122,30 @@ def test_a_proof_of_anything_ends_in_time_with_a_verdict(answer: Any) -> None:
         assert time.monotonic() - began < 6
     assert not result.proved
     assert result.findings
+
+
+def test_an_interruption_does_not_wait_for_a_worker_that_hangs() -> None:
+    asked = threading.Event()
+
+    def hangs(connection: socket.socket) -> None:
+        connection.recv(65536)
+        asked.set()
+
+    with server(hangs) as url:
+        command = [
+            str(Path(sys.executable).with_name("dpd")),
+            "proof",
+            str(ROOT / "deployments/llama-3.3-70b-p5.yaml"),
+        ]
+        process = subprocess.Popen(
+            [*command, "--url", url, "--prefiller", url, "--decoder", url, "--timeout", "600"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        assert asked.wait(30)
+        process.send_signal(signal.SIGINT)
+        # the reading alone would take ten seconds
+        assert process.wait(8) == 130
 
 
 def test_addresses_that_are_none_are_no_answer() -> None:

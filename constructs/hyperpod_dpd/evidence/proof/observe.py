@@ -1,12 +1,12 @@
 """Reading everything that counts, at one time."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
+from hyperpod_dpd.evidence.proof.background import concurrently
 from hyperpod_dpd.evidence.proof.samples import Samples
 from hyperpod_dpd.evidence.proof.signing import signed_headers
 from hyperpod_dpd.evidence.proof.target import Target
@@ -17,8 +17,6 @@ READ_SECONDS: Final = 10.0
 
 _EFA_COUNTERS: Final = ("node_amazonefa_tx_bytes", "node_amazonefa_rx_bytes")
 _EFA_QUERY: Final = " + ".join(f"sum({name})" for name in _EFA_COUNTERS)
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +81,6 @@ def waiting_at(urls: Iterable[str], deadline: Deadline) -> int:
     seconds = deadline.at_most(READ_SECONDS)
     found, _ = concurrently({url: partial(_metrics, url, seconds) for url in urls})
     return int(sum(samples.total("vllm:num_requests_waiting") for samples in found.values()))
-
-
-def concurrently(jobs: Mapping[str, Callable[[], _T]]) -> tuple[dict[str, _T], dict[str, str]]:
-    """Run jobs that end by themselves at the same time; return results and the texts of their errors, by name."""
-    results: dict[str, _T] = {}
-    failures: dict[str, str] = {}
-    if not jobs:
-        return results, failures
-    with ThreadPoolExecutor(max_workers=min(32, len(jobs))) as pool:
-        futures = {name: pool.submit(job) for name, job in jobs.items()}
-        for name, future in futures.items():
-            try:
-                results[name] = future.result()
-            except (OSError, ValueError) as error:
-                failures[name] = str(error)
-    return results, failures
 
 
 def _metrics(url: str, seconds: float) -> Samples:

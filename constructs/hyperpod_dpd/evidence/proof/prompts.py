@@ -18,7 +18,7 @@ _MOST_TOKENS_PER_WORD: Final = 8
 MARGIN_OF_A_SHORT_PROMPT: Final = 1.25
 """Factor on the tokens per word of a short prompt: words of a long one may have more."""
 
-MARGIN_OF_A_LONG_PROMPT: Final = 1.03
+MARGIN_OF_A_LONG_PROMPT: Final = 1.05
 """Factor on those of a long one."""
 
 OUTPUT_TOKENS: Final = 4

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from hyperpod_dpd.evidence.proof import prompts
+from hyperpod_dpd.evidence.proof.background import Task
 from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.connection import attempt
 from hyperpod_dpd.evidence.proof.failures import diagnose
@@ -138,11 +139,10 @@ def _sent_and_watched(target: Target, words: int, deadline: Deadline) -> tuple[t
     Afterwards it would be too late: a prefill that is given up waits no more.
     """
     most = 0
-    with ThreadPoolExecutor(max_workers=target.long_prompts) as pool:
-        futures = [pool.submit(send, target, words, deadline) for _ in range(target.long_prompts)]
-        while wait(futures, timeout=POLL_SECONDS).not_done:
-            most = max(most, waiting_at(target.prefillers, deadline))
-    return tuple(future.result() for future in futures), most
+    tasks = [Task(partial(send, target, words, deadline)) for _ in range(target.long_prompts)]
+    while not all(task.has_ended(within_seconds=POLL_SECONDS) for task in tasks):
+        most = max(most, waiting_at(target.prefillers, deadline))
+    return tuple(task.result() for task in tasks), most
 
 
 def _long_words(target: Target, tokens_per_word: float) -> int:
