@@ -14,6 +14,7 @@ from typing import Final, cast
 from aiohttp.abc import AbstractStreamWriter
 
 from dpd_router.pool import Worker
+from dpd_router.tasks import cancelled
 from dpd_router.upstream import UpstreamError
 
 # uvicorn, vLLM's server, closes a connection that was idle for 5 seconds
@@ -381,6 +382,7 @@ class RelayPool:
         self._connect_timeout_seconds = connect_timeout_seconds
         self._idle: dict[str, collections.deque[Connection]] = {}
         self._open: set[Connection] = set()
+        self._making: set[asyncio.Task[Connection]] = set()
         self._all_closed = asyncio.Event()
         self._expiry: asyncio.TimerHandle | None = None
 
@@ -430,30 +432,34 @@ class RelayPool:
         return None
 
     async def _connect(self, worker: Worker) -> Connection:
-        # Its own task: a client that leaves meanwhile must not cancel it, because under uvloop a connection whose making
-        # was cancelled stays open and belongs to nobody. The next request gets it.
-        making = asyncio.ensure_future(self._make(worker))
+        # Its own task, which neither a client that leaves nor the timeout cancels: under uvloop a connection whose making
+        # was cancelled is made nevertheless, stays open and belongs to nobody. The next request gets it.
+        making = asyncio.create_task(self._make(worker))
+        self._making.add(making)
+        making.add_done_callback(self._making.discard)
         try:
-            return await asyncio.shield(making)
+            async with asyncio.timeout(self._connect_timeout_seconds):
+                return await asyncio.shield(making)
+        except TimeoutError:
+            making.add_done_callback(self._keep_unclaimed)
+            raise UpstreamError("unreachable") from None
         except asyncio.CancelledError:
             making.add_done_callback(self._keep_unclaimed)
             raise
 
     def _keep_unclaimed(self, making: "asyncio.Future[Connection]") -> None:
         if not making.cancelled() and making.exception() is None:
-            connection = making.result()
-            connection.exchange_ended(keep=True)
+            making.result().exchange_ended(keep=True)
 
     async def _make(self, worker: Worker) -> Connection:
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._connect_timeout_seconds):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self, worker.key), worker.host, worker.port
-                )
+            _, connection = await loop.create_connection(
+                lambda: Connection(self, worker.key), worker.host, worker.port
+            )
         except ConnectionRefusedError:
             raise UpstreamError("refused") from None
-        except (OSError, TimeoutError):
+        except OSError:
             raise UpstreamError("unreachable") from None
         return connection
 
@@ -498,6 +504,7 @@ class RelayPool:
         """Close every connection."""
         if self._expiry is not None:
             self._expiry.cancel()
+        await cancelled(*self._making)
         for connection in list(self._open):
             connection.abort()
         if self._open:

@@ -33,7 +33,7 @@ class Supervisor:
         self.failed.set()
 
 
-async def cancelled(*tasks: asyncio.Task[None] | None) -> None:
+async def cancelled(*tasks: asyncio.Task[Any] | None) -> None:
     """Cancel tasks and wait for their end."""
     running = [task for task in tasks if task is not None]
     for task in running:

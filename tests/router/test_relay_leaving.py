@@ -1,11 +1,14 @@
-"""A client that leaves while the router connects to a worker leaves no connection that belongs to nobody."""
+"""No connection to a worker belongs to nobody: not where a client leaves, nor where a timeout ends, while it is made."""
 
 import asyncio
+import contextlib
 
+import pytest
 import uvloop
 
 from dpd_router.pool import Role, Worker
 from dpd_router.relay import RelayPool
+from dpd_router.upstream import UpstreamError
 from dpd_simulator import SimulatedCluster
 
 
@@ -37,3 +40,33 @@ async def _connections_left() -> int:
 
 def test_clients_that_leave_while_connecting_leave_no_connection() -> None:
     assert uvloop.run(_connections_left()) <= 2
+
+
+async def _left_after_timeouts(requests: int) -> int:
+    closed = asyncio.Semaphore(0)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        closed.release()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    worker = Worker(role=Role.DECODE, url=f"http://127.0.0.1:{port}")
+    pool = RelayPool(0.0)
+    for _ in range(requests):
+        with pytest.raises(UpstreamError, match="unreachable"):
+            await pool.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(5):
+            for _ in range(requests):
+                await closed.acquire()
+    server.close()
+    return pool.open
+
+
+def test_connections_that_are_made_after_their_timeout_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpd_router.relay.IDLE_SECONDS", 0.05)
+    loop = uvloop.new_event_loop()
+    assert loop.run_until_complete(_left_after_timeouts(requests=3)) == 0
+    loop.close()  # which would wait for ever for a connection that nobody closes
