@@ -63,7 +63,7 @@ exit codes:
   0    nothing to mend
   1    something has to be mended, or a warning has to be acknowledged
   2    the input or the command line cannot be understood
-  3    nothing to mend was found, but not everything could be looked at (preflight)
+  3    nothing to mend was found, but not everything could be looked at (preflight, rehearse)
   130  interrupted
   141  the reader of the output went away
 """

@@ -5,9 +5,10 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Final
 
+from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import paint, print_line
+from hyperpod_dpd.cli.output import paint, print_finding, print_line
 from hyperpod_dpd.cli.rehearse_view import showing
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.lint.read import UnreadableManifestError
@@ -17,6 +18,7 @@ from hyperpod_dpd.rehearsal.faults import KINDS, Fault, FaultError, parse_fault
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
 from hyperpod_dpd.rehearsal.run import Options
 from hyperpod_dpd.rehearsal.trouble import RefusedError
+from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 
@@ -129,12 +131,17 @@ def _compression(text: str) -> float:
 
 def _run(arguments: Namespace) -> Exit:
     try:
-        deployment = load(arguments.file).deployment
+        file = load(arguments.file)
     except UnreadableDeploymentError as error:
         for mistake in error.mistakes:
             subject = f"`{mistake.path}`: " if mistake.path else ""
             print_line(mistake.location, "error", f"{subject}{mistake.message}")
         return Exit.UNREADABLE
+    deployment = file.deployment
+    if errors := check(deployment).errors:
+        for finding in errors:
+            print_finding(locate(finding, file))
+        return Exit.FINDINGS
     folders = _folders(arguments, deployment)
     wrong = [
         (folder, "no such folder. help: render the deployment with `make synth`")
@@ -214,7 +221,8 @@ before anything starts.
 
 Then the announcement's scenario runs through the router for each profile, and is compared with the planner and the
 announcement; or mixed traffic runs under faults. A Prometheus watches with the deployment's rules where one is installed,
-and the proof runs at the end. Progress and troubles go to standard error, tables to standard output.
+and the proof runs at the end. Progress and troubles go to standard error, tables to standard output. The exit code is 3
+when nothing was wrong and this machine was too slow for the times to mean anything.
 
 examples: dpd rehearse deployments/llama-3.3-70b-p5.yaml --html rehearsal.html
           dpd rehearse deployments/llama-3.3-70b-p5.yaml --fault decoder-crash@10s --fault notify-loss=5%""",
@@ -238,7 +246,9 @@ def _show(rehearsal: Rehearsal, arguments: Namespace) -> Exit:
             file=sys.stderr,
         )
         return Exit.UNREADABLE
-    return Exit.FINDINGS if rehearsal.troubles else Exit.OK
+    if rehearsal.troubles:
+        return Exit.FINDINGS
+    return Exit.UNDECIDED if any(result.too_slow for result in rehearsal.results) else Exit.OK
 
 
 def _write(rehearsal: Rehearsal, arguments: Namespace) -> None:

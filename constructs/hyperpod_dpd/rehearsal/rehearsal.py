@@ -1,11 +1,12 @@
 """A whole rehearsal: the profiles of one deployment, one after the other on the same machine."""
 
 import asyncio
+import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hyperpod_dpd import __version__
 from hyperpod_dpd.derive import resolve
@@ -108,11 +109,8 @@ def rehearse_profiles(
     with tempfile.TemporaryDirectory(prefix="dpd-rehearsal-", ignore_cleanup_errors=True) as scratch:
         for (name, _), plan in zip(profiles, plans, strict=True):
             folder = (keep or Path(scratch)).resolve() / name
-            results.append(
-                asyncio.run(
-                    rehearse(plan, deployment, profile=name, folder=folder, options=options, show=show)
-                )
-            )
+            work = rehearse(plan, deployment, profile=name, folder=folder, options=options, show=show)
+            results.append(_run(work))
     return Rehearsal(
         deployment=deployment,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -121,6 +119,20 @@ def rehearse_profiles(
         input_tokens=options.input_tokens,
         output_tokens=options.output_tokens,
     )
+
+
+def _run(work: Coroutine[Any, Any, ProfileResult]) -> ProfileResult:
+    """Run `work`; SIGTERM ends it as Ctrl-C does, so that nothing is left behind."""
+
+    async def interruptible() -> ProfileResult:
+        task = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
+
+    try:
+        return asyncio.run(interruptible())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:

@@ -199,9 +199,10 @@ def status_lines(result: ProfileResult) -> Iterator[str]:
     )
     for note in (*result.notes, *(() if result.simulated else result.replaced)):
         yield f"note: {note}"
-    if result.lost_seconds:
+    if result.too_slow:
         yield (
-            f"warning: this machine was too slow by {result.lost_seconds:.1f} simulated seconds: times are too long. "
+            f"warning: this machine was too slow by {result.lost_seconds:.1f} simulated seconds: times are too long, "
+            "and nothing was concluded from how they differ from the planner's. "
             f"help: lower `--compression`, {result.compression:g} now"
         )
 
