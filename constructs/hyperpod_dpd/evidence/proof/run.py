@@ -167,7 +167,7 @@ def _patience(case: Case) -> float:
     if case.fallback.get("notification_timeout", 0) > case.drained:
         waits.append(target.drain_seconds)
     handed_over = case.disaggregated if case.busy.router is not None else not case.unanswered
-    if handed_over and _unclear(case):
+    if (handed_over and _unclear(case)) or (case.fallback and _is_unstored(case)):
         waits.append(target.statistics_seconds)
     moved = case.busy.efa_bytes
     if target.expects_efa and moved is not None and moved < case.least_efa_bytes and case.long_tokens:
@@ -178,5 +178,8 @@ def _patience(case: Case) -> float:
 
 
 def _unclear(case: Case) -> bool:
-    unstored = case.target.transfer == "lmcache-pd" and case.stored_tokens == 0
-    return unstored or case.reported_tokens == 0 or bool(case.not_loading)
+    return _is_unstored(case) or case.reported_tokens == 0 or bool(case.not_loading)
+
+
+def _is_unstored(case: Case) -> bool:
+    return case.target.transfer == "lmcache-pd" and case.stored_tokens == 0

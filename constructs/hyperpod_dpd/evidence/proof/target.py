@@ -39,7 +39,8 @@ class Target:
         request_seconds: longest time for one answer.
         drain_seconds: how long the router takes to clear away a hand-off whose notification did not come; what its
             clearing finds tells a lost notification from a failed transfer.
-        statistics_seconds: how long a worker may take to show what it did: LMCache writes its counters every 10 s.
+        statistics_seconds: how long a worker may take to show what it did: LMCache 0.4.3
+            and 0.5.3 write their counters every 10 s (`log_interval` in v1/cache_engine.py).
     """
 
     url: str
