@@ -363,6 +363,12 @@ def test_every_rule_and_runbook_that_a_failure_names_exists() -> None:
             assert (ROOT / f"docs/runbooks/{failure.runbook}.md").is_file(), failure.id
 
 
+def test_without_efa_counters_a_proof_says_what_it_does_not_know() -> None:
+    assert found(case()) == []
+    assert list(notes(case())) == ["nobody counted EFA traffic, so the KV cache may have crossed TCP"]
+    assert list(notes(case(reading(efa_bytes=1e9)))) == []
+
+
 def test_a_finding_is_one_line_with_rule_cause_and_help() -> None:
     (finding,) = diagnose(BY_HAND["partial-hit"])
     assert re.match(r"DPD-SRV-116 .*partial-hit .* likely cause: .* help: ", str(finding))
@@ -372,6 +378,6 @@ def test_a_finding_is_one_line_with_rule_cause_and_help() -> None:
 def test_requests_of_others_do_not_accuse_a_prompt_that_was_handed_over() -> None:
     others = 'dpd_router_decisions_total{decision="direct",reason="below_threshold"} 40\n'
     ours = (Sent(words=4608, seconds=1, status=200, prompt_tokens=4608, decision="disaggregated"),)
-    busy = case(reading(WELL_ROUTER + others), long=ours)
+    busy = case(reading(WELL_ROUTER + others), long=ours, target=replace(TARGET, expects_efa=False))
     assert found(busy) == []
     assert list(notes(busy)) == ["40 other requests ran meanwhile, and the counters are of all"]

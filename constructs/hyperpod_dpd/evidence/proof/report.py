@@ -79,6 +79,13 @@ def notes(case: Case) -> Iterator[str]:
     if case.short is None:
         yield f"no prompt is below the threshold of {threshold_text(case)}, so none was proven to stay local"
     threshold = case.target.threshold_tokens
+    if (
+        case.wants_hand_off
+        and case.target.expects_efa
+        and case.busy.efa_bytes is None
+        and case.reported_tokens
+    ):
+        yield "nobody counted EFA traffic, so the KV cache may have crossed TCP"
     if threshold is None:
         yield "the threshold is `never`: nothing is handed over, and only that was proven"
     if case.idle and case.long and not case.unanswered:
