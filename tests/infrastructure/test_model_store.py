@@ -124,14 +124,14 @@ def _environment(template: Any) -> Any:
 
 
 def test_the_made_bucket_is_private_versioned_logged_and_outlives_its_stack() -> None:
-    buckets = resources(_template("made"), "AWS::S3::Bucket")
-    (models,) = [body for body in buckets.values() if "BucketName" in body["Properties"]]
-    assert json.dumps(models["Properties"]["BucketName"]).startswith(
-        '{"Fn::Join": ["", ["dpd-models-llama-3-3-70b-p5-", {"Ref": "AWS::AccountId"}, "-us-east-1"'
-    )
+    (models,) = [
+        body for key, body in resources(_template("made"), "AWS::S3::Bucket").items() if "Models" in key
+    ]
     assert models["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
     assert models["Properties"]["LoggingConfiguration"]["LogFilePrefix"] == "models/"
-    assert models["DeletionPolicy"] == "RetainExceptOnCreate"
+    # a first creation that fails late cannot delete a bucket with weights, and the next one needs another name
+    assert models["DeletionPolicy"] == "Retain"
+    assert "BucketName" not in models["Properties"]
 
 
 def test_the_made_bucket_is_what_rendered_objects_name() -> None:
@@ -257,7 +257,12 @@ def test_a_token_is_read_by_the_import_and_never_in_its_variables() -> None:
     (secret,) = resources(template, "AWS::SecretsManager::Secret")
     assert set(readable) == {"secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"}
     assert json.loads(readable["secretsmanager:GetSecretValue"]) == {"Ref": secret}
-    assert _allowed(_template("made"), "ModelImportBuildRole", "secretsmanager:") == {}
+    assert _allowed(_template("given-and-filled"), "ModelImportBuildRole", "secretsmanager:") == {}
+
+
+def test_a_gated_model_is_imported_with_a_secret_of_the_deployments_own() -> None:
+    assert _environment(_template("made"))["DPD_TOKEN_SECRET"] == OWN
+    assert only(_template("made"), "AWS::SecretsManager::Secret")[1]["Properties"]["Name"] == OWN
 
 
 def test_own_secrets_are_made_empty_with_a_key_of_their_own() -> None:
@@ -276,7 +281,7 @@ def test_the_deployment_says_what_has_to_be_filled() -> None:
         body for key, body in _template("made-with-token")["Outputs"].items() if key.startswith("Secrets")
     ]
     assert output["Value"] == f"dpd secret set {OWN} --region us-east-1"
-    assert not [key for key in _template("made").get("Outputs", {}) if key.startswith("Secrets")]
+    assert not [key for key in _template("given-and-filled").get("Outputs", {}) if key.startswith("Secrets")]
 
 
 def test_every_named_secret_is_readable_and_none_beside() -> None:
@@ -296,7 +301,7 @@ def test_a_secret_named_by_its_arn_is_readable_as_it_is() -> None:
     secrets = DeploymentSecrets(
         stack,
         "Secrets",
-        deployment=changed(ready(), routing__api_keys_secret=arn),
+        deployment=changed(ready(), model__source=S3Source(bucket="mine"), routing__api_keys_secret=arn),
         removal_policy=RETAIN,
     )
     (statement,) = secrets.read_statements()

@@ -70,14 +70,14 @@ def test_every_image_that_runs_is_built_into_a_repository_of_the_deployments_own
     _, template = _synthesized()
     assert set(_images(template)) == {"worker", "router", "jobs"}
     repositories = resources(template, "AWS::ECR::Repository").values()
-    assert {body["Properties"]["RepositoryName"] for body in repositories} == {
-        f"hyperpod-dpd/llama-3-3-70b-p5/{name}" for name in ("worker", "router", "jobs")
-    }
+    assert len(repositories) == 3
     for body in repositories:
         assert body["Properties"]["ImageTagMutability"] == "IMMUTABLE"
         assert body["Properties"]["ImageScanningConfiguration"] == {"ScanOnPush": True}
         assert body["Properties"]["EncryptionConfiguration"] == {"EncryptionType": "KMS"}
-        assert body["DeletionPolicy"] == "RetainExceptOnCreate"
+        # a first creation that fails late cannot delete a repository with images, and the next needs another name
+        assert body["DeletionPolicy"] == "Retain"
+        assert "RepositoryName" not in body["Properties"]
 
 
 def test_a_binding_is_the_digest_that_the_build_has_signalled() -> None:

@@ -1,12 +1,15 @@
 """Answers of an account in which the deployments of the tests would work, and those deployments."""
 
 import base64
+import json
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from hyperpod_dpd.catalog.eks import addons, kubernetes_versions
+from hyperpod_dpd.derive.alerts import PUBLISHERS
 from hyperpod_dpd.spec import (
+    Alerts,
     DependenciesChart,
     Deployment,
     ExistingCluster,
@@ -25,6 +28,7 @@ from tests.support.deployments import changed, ready
 DIGEST = "sha256:" + "ab" * 32
 IMAGE = f"{ACCOUNT_ID}.dkr.ecr.us-east-1.amazonaws.com/dpd-worker@{DIGEST}"
 PLAN = f"arn:aws:sagemaker:us-east-1:{ACCOUNT_ID}:training-plan/p5"
+TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT_ID}:alerts"
 CERTIFICATE = f"arn:aws:acm:us-east-1:{ACCOUNT_ID}:certificate/12345678-1234-1234-1234-123456789012"
 ARCHIVE = "cd" * 32
 
@@ -45,6 +49,7 @@ def deployments() -> dict[str, Deployment]:
             platform__inference_operator=InferenceOperator(tls_bucket="hyperpod-tls-mine"),
             routing__load_balancer=LoadBalancer(certificate_arn=CERTIFICATE),
             platform__grafana="managed",
+            platform__alerts=Alerts(topic_arn=TOPIC),
         ),
         "plan": changed(
             default,
@@ -254,7 +259,7 @@ _CLUSTERS: Answers = {
 
 
 def _head_bucket(parameters: Parameters) -> Reply:
-    if parameters["Bucket"].startswith(("sagemaker-", "dpd-models-")):
+    if parameters["Bucket"].startswith("sagemaker-"):
         return Refusal(code="404", status=404)
     return {"BucketRegion": "us-east-1"}
 
@@ -298,6 +303,24 @@ _PLATFORM: Answers = {
     ("ecr", "DescribeImages"): {"imageDetails": [{"imageDigest": DIGEST}]},
     ("amp", "ListWorkspaces"): {"workspaces": []},
     ("grafana", "ListWorkspaces"): {"workspaces": []},
+    ("sns", "GetTopicAttributes"): {
+        "Attributes": {
+            "TopicArn": TOPIC,
+            "Policy": json.dumps(
+                {
+                    "Statement": [
+                        {"Effect": "Allow", "Principal": {"AWS": "123456789012"}, "Action": "SNS:Subscribe"},
+                        {
+                            "Effect": "Allow",
+                            "Principal": {"Service": [f"{name}.amazonaws.com" for name in PUBLISHERS]},
+                            "Action": ["SNS:Publish", "SNS:GetTopicAttributes"],
+                            "Condition": {"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}},
+                        },
+                    ]
+                }
+            ),
+        }
+    },
     ("sso-admin", "ListInstances"): {
         "Instances": [{"InstanceArn": "arn:aws:sso:::instance/ssoins-0123456789abcdef"}]
     },

@@ -1,5 +1,6 @@
 """What a preflight finds in accounts with one thing wrong, and in accounts with nothing wrong."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -102,6 +103,21 @@ def _hub(status: int) -> Web:
 def _buckets(*names: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda parameters: {} if parameters["Bucket"] in names else Refusal(code="404", status=404)
 
+
+_SILENT_TOPIC = json.dumps(
+    {
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "cloudwatch.amazonaws.com"},
+                "Action": "sns:Publish",
+            },
+            {"Effect": "Deny", "Principal": {"Service": "aps.amazonaws.com"}, "Action": "sns:Publish"},
+            {"Effect": "Allow", "Principal": {"Service": "budgets.amazonaws.com"}, "Action": "sns:Subscribe"},
+        ]
+    }
+)
+_OPEN_TOPIC = json.dumps({"Statement": {"Effect": "Allow", "Principal": "*", "Action": "SNS:*"}})
 
 PLANTED = {
     "another-account": Planted(
@@ -492,12 +508,6 @@ PLANTED = {
         },
         says=("name of the bucket is taken", "`sagemaker-"),
     ),
-    "model-bucket-of-somebody-else": Planted(
-        check="PRE-NAM-001",
-        path="name",
-        answers={("s3", "HeadBucket"): _buckets(f"dpd-models-llama-3-3-70b-p5-{ACCOUNT_ID}-us-east-1")},
-        says=("name of the bucket is taken", "`dpd-models-llama-3-3-70b-p5-"),
-    ),
     "origin-absent": Planted(
         check="PRE-DAT-001",
         path="model.imported_from.uri",
@@ -743,6 +753,31 @@ PLANTED = {
         deployment="closed",
         answers={("sso-admin", "ListInstances"): {"Instances": []}},
         says=("sees no IAM Identity Center", "no instance in 13 regions"),
+    ),
+    "no-topic": Planted(
+        check="PRE-OBS-003",
+        path="platform.alerts.topic_arn",
+        deployment="closed",
+        answers={("sns", "GetTopicAttributes"): Refusal(code="NotFound")},
+        says=("the topic does not exist", "123456789012:alerts"),
+    ),
+    "topic-that-takes-nothing": Planted(
+        check="PRE-OBS-003",
+        path="platform.alerts.topic_arn",
+        deployment="closed",
+        answers={("sns", "GetTopicAttributes"): {"Attributes": {"Policy": _SILENT_TOPIC}}},
+        says=("no statement for `aps.amazonaws.com`, `budgets.amazonaws.com`",),
+    ),
+    "topic-with-a-key-of-aws": Planted(
+        check="PRE-OBS-003",
+        path="platform.alerts.topic_arn",
+        deployment="closed",
+        answers={
+            ("sns", "GetTopicAttributes"): {
+                "Attributes": {"Policy": _OPEN_TOPIC, "KmsMasterKeyId": "alias/aws/sns"}
+            }
+        },
+        says=("a key that no service may use", "alias/aws/sns"),
     ),
     "certificate-pending": Planted(
         check="PRE-TLS-001",

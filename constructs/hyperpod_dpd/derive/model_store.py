@@ -4,13 +4,9 @@ from typing import Final
 
 from hyperpod_dpd.catalog.models import model as catalog_model
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
-from hyperpod_dpd.derive.bucket import bucket_name
 from hyperpod_dpd.derive.secret_names import own_token_secret
 from hyperpod_dpd.spec import Deployment, FsxSource, HubOrigin, Model, S3Source
 from hyperpod_dpd.spec.model import ModelOrigin
-
-MODEL_PREFIX: Final = "dpd-models-"
-"""Prefix of the bucket with the weights."""
 
 MANIFEST_SUFFIX: Final = ".manifest.json"
 """Ends the key of the completion marker: `<folder>.manifest.json` beside the folder, where no engine looks for files."""
@@ -56,8 +52,3 @@ def is_gated(model: Model) -> bool:
         return catalog_model(model.name).gated
     except UnknownCatalogEntryError:
         return False
-
-
-def model_bucket_name(deployment: Deployment, *, account: str, region: str) -> str:
-    """Return the name of the bucket that the deployment makes; `account` may be a token of CDK."""
-    return bucket_name(MODEL_PREFIX, deployment.name, account=account, region=region)

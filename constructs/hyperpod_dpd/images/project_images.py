@@ -17,6 +17,7 @@ from hyperpod_dpd.derive.images import PROJECT_IMAGES, images_built
 from hyperpod_dpd.images.context import excluded, sources_of, stage
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.storage.removal import kept_when_full
 
 _BINDINGS: Final = {
     "worker": Binding.WORKER_IMAGE,
@@ -95,7 +96,6 @@ class ProjectImages(Construct):
         repository = ecr.Repository(
             scope,
             "Repository",
-            repository_name=f"hyperpod-dpd/{deployment.name}/{name}",
             encryption=ecr.RepositoryEncryption.KMS,
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
@@ -104,7 +104,7 @@ class ProjectImages(Construct):
                     description=f"the newest {_KEPT_IMAGES} builds", max_image_count=_KEPT_IMAGES
                 )
             ],
-            removal_policy=removal_policy,
+            removal_policy=kept_when_full(removal_policy),
             empty_on_delete=destroyed or None,
         )
         source = _asset(scope, name, sources)

@@ -8,6 +8,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from hyperpod_dpd.derive.bucket import bucket_name as name_of_bucket
+from hyperpod_dpd.storage.removal import kept_when_full
 
 _NONCURRENT_DAYS = 90
 _ACCESS_LOG_DAYS = 365
@@ -76,7 +77,7 @@ class PrivateBucket(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        name: str,
+        name: str | None = None,
         access_logs: AccessLogs,
         removal_policy: cdk.RemovalPolicy,
     ) -> None:
@@ -85,7 +86,8 @@ class PrivateBucket(Construct):
         Args:
             scope: where the construct lives.
             construct_id: its id.
-            name: bucket name, see `bucket_name`.
+            name: bucket name where others expect one, see `bucket_name`; absent: CloudFormation's own, in which the
+                stack's name comes first.
             access_logs: where its access logs go.
             removal_policy: whether it outlives the stack; DESTROY also empties it.
         """
@@ -125,6 +127,6 @@ def _bucket(
                 abort_incomplete_multipart_upload_after=abort_incomplete_multipart_upload_after,
             )
         ],
-        removal_policy=removal_policy,
+        removal_policy=removal_policy if name is not None else kept_when_full(removal_policy),
         auto_delete_objects=removal_policy is cdk.RemovalPolicy.DESTROY,
     )

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from hyperpod_dpd.derive.model_store import MANIFEST_SUFFIX, has_bucket, makes_bucket, model_bucket_name
+from hyperpod_dpd.derive.model_store import MANIFEST_SUFFIX, has_bucket, makes_bucket
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.model_source import key_prefix
 from hyperpod_dpd.spec import Deployment, S3Source
@@ -53,11 +53,9 @@ class ModelStore(Construct):
         self.prefix = key_prefix(deployment)
         self.bindings: dict[Binding, str] = {}
         if makes_bucket(deployment):
-            stack = cdk.Stack.of(self)
             self.bucket: s3.IBucket = PrivateBucket(
                 self,
                 "Models",
-                name=model_bucket_name(deployment, account=stack.account, region=stack.region),
                 access_logs=access_logs,
                 removal_policy=removal_policy,
             ).bucket

@@ -3,6 +3,7 @@
 from hyperpod_dpd.preflight.check import Check
 from hyperpod_dpd.preflight.checks import (
     addons,
+    alert_topic,
     bootstrap,
     certificates,
     chart_archive,
@@ -54,6 +55,7 @@ CHECKS: tuple[Check, ...] = (
     subnets.CHECK,
     prometheus.CHECK,
     grafana.CHECK,
+    alert_topic.CHECK,
     quota_instances.CHECK,
     quota_cluster.CHECK,
     quota_network.CHECK,

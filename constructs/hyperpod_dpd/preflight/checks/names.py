@@ -1,12 +1,10 @@
 """PRE-NAM-001: the names that the deployment gives are still free."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from botocore.exceptions import ClientError
 
 from hyperpod_dpd.derive.bucket import LIFECYCLE_PREFIX, bucket_name
-from hyperpod_dpd.derive.model_store import makes_bucket, model_bucket_name
 from hyperpod_dpd.derive.parameters import Parameter
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call, arn
@@ -32,14 +30,14 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             name,
             "choose another `hyperpod.cluster_name`; deleting that cluster gives its capacity away",
         )
-    for bucket in _buckets(deployment, account.account_id):
-        if _exists(partial(account.client("s3").head_bucket, Bucket=bucket)):
-            yield _taken(
-                "name",
-                "bucket",
-                bucket,
-                "delete it if an earlier attempt left it behind, or choose another `name`",
-            )
+    bucket = _bucket(deployment, account.account_id)
+    if _exists(lambda: account.client("s3").head_bucket(Bucket=bucket)):
+        yield _taken(
+            "name",
+            "bucket",
+            bucket,
+            "delete it if an earlier attempt left it behind, or choose another `name`",
+        )
 
 
 def _taken(path: str, kind: str, name: str, fix: str) -> Problem:
@@ -71,12 +69,8 @@ def _exists(ask: Callable[[], object]) -> bool:
     return True
 
 
-def _buckets(deployment: Deployment, account_id: str) -> tuple[str, ...]:
-    region = deployment.region
-    scripts = bucket_name(LIFECYCLE_PREFIX, deployment.name, account=account_id, region=region)
-    if not makes_bucket(deployment):
-        return (scripts,)
-    return scripts, model_bucket_name(deployment, account=account_id, region=region)
+def _bucket(deployment: Deployment, account_id: str) -> str:
+    return bucket_name(LIFECYCLE_PREFIX, deployment.name, account=account_id, region=deployment.region)
 
 
 CHECK = Check(
@@ -93,9 +87,7 @@ CHECK = Check(
         Call(
             service="s3",
             operation="HeadBucket",
-            on=lambda deployment: tuple(
-                f"arn:aws:s3:::{bucket}" for bucket in _buckets(deployment, deployment.account or "*")
-            ),
+            on=lambda deployment: (f"arn:aws:s3:::{_bucket(deployment, deployment.account or '*')}",),
         ),
     ),
     look=_look,
