@@ -4,7 +4,7 @@ The pods are those of the rendered manifests with room for so many: one decoder 
 takes 1,024 requests. Time is dilated, so that two cores can carry what a GPU would emit: the engines' clock runs slower than
 the real one, and what is measured is real. The same clients ask the decoder itself first; the difference is the router.
 
-    python -m tools.rehearse_streams [--streams 1000] [--tokens 64] [--compression 0.1] [--json PATH]
+    python -m tools.rehearse_streams [--streams 1000] [--tokens 64] [--compression 0.25] [--json PATH]
 """
 
 import argparse
@@ -109,17 +109,22 @@ async def measure(options: argparse.Namespace, described: Deployment, folder: Pa
                 islice(requests("llama-3.3-70b-instruct", lengths, seed=len(found)), options.streams)
             )
             clients = Clients(session, url, compression=options.compression)
-            before = processor_seconds()
+            before = processor_seconds(cluster)
             answers = await clients.closed_loop(sent, options.streams)
-            found[name] = summary(answers, options.compression, processor_seconds() - before)
+            found[name] = summary(answers, options.compression, processor_seconds(cluster) - before)
     return found
 
 
-def processor_seconds() -> float:
-    """Return the CPU time that this machine has spent on anything but idling: the pods' processes are still running."""
-    fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
-    busy = sum(int(field) for position, field in enumerate(fields) if position not in (3, 4))
-    return busy / os.sysconf("SC_CLK_TCK")
+def processor_seconds(cluster: LocalCluster) -> float:
+    """Return the CPU time of this process and of the pods' processes so far."""
+    pods = [int(line.partition(":")[0]) for line in cluster.left_behind()]
+    return sum(map(_cpu_seconds, (os.getpid(), *pods)))
+
+
+def _cpu_seconds(pid: int) -> float:
+    # what follows the name in brackets: state, …, utime and stime as the 12th and 13th
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -130,7 +135,7 @@ def main() -> None:
     parser.add_argument("--deployment", type=Path, default=ROOT / "deployments/llama-3.3-70b-p5.yaml")
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--compression", type=float, default=0.1, help="below 1: time is dilated")
+    parser.add_argument("--compression", type=float, default=0.25, help="below 1: time is dilated")
     parser.add_argument("--json", type=Path, help="also write the results here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpd-streams-") as folder:

@@ -137,6 +137,20 @@ CATCHES = {
         Kind.REFUSED,
         "requests 4 `nvidia.com/gpu` with a limit of 8",
     ),
+    "a disruption budget that is no number": (
+        "decode.yaml",
+        "maxUnavailable: 1\n  unhealthy",
+        "maxUnavailable: one\n  unhealthy",
+        Kind.REFUSED,
+        "`maxUnavailable` of PodDisruptionBudget `llama-3-3-70b-p5-workers/decode` is `one`",
+    ),
+    "a quantity that is none": (
+        "decode.yaml",
+        "cpu: 176",
+        "cpu: 176 cores",
+        Kind.REFUSED,
+        "`cpu` of Deployment `llama-3-3-70b-p5-workers/decode` is no quantity: `176 cores`",
+    ),
     "a router that may not watch EndpointSlices": (
         "router.yaml",
         "      - watch\n",

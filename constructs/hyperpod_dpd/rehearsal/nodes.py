@@ -1,5 +1,6 @@
 """Where the scheduler would put each pod, on the nodes that the deployment has."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,9 @@ from hyperpod_dpd.spec.value import record
 _SYSTEM_DEFAULT: Final = (4.0, 16.0)
 """vCPUs and GiB of a system node whose type the catalog does not know."""
 
-_COUNTED: Final = ("cpu", "memory", GPU, EFA)
-"""Resources that a node offers. What else a pod asks for, a node does not have unless the catalog says so."""
+_BYTES: Final = frozenset({"memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi"})
+_NUMBER: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(m)?")
+_MOST_REPLICAS: Final = 64
 
 _NOT_MODELLED: Final = frozenset({"ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi"})
 """How much of these a node has is not in the catalog."""
@@ -105,7 +107,12 @@ def _system_nodes(deployment: Deployment) -> Iterator[LocalNode]:
 def schedule(plans: Sequence[PodPlan], nodes: Sequence[LocalNode]) -> tuple[list[Placement], list[Trouble]]:
     """Put every pod on a node, the hungriest first, and say which find none and why."""
     placements, troubles = [], []
-    for plan in sorted(plans, key=lambda each: -_asked(each).get(GPU, 0)):
+    accepted = []
+    for plan in plans:
+        wrong = _refused(plan)
+        troubles += wrong
+        accepted += [] if wrong else [plan]
+    for plan in sorted(accepted, key=lambda each: -_asked(each).get(GPU, 0)):
         chosen: list[str] = []
         for _ in range(plan.replicas):
             node, reasons = _place(plan, nodes)
@@ -118,6 +125,32 @@ def schedule(plans: Sequence[PodPlan], nodes: Sequence[LocalNode]) -> tuple[list
             chosen.append(node.name)
         placements.append(Placement(plan=plan, nodes=tuple(chosen)))
     return placements, troubles
+
+
+def _refused(plan: PodPlan) -> list[Trouble]:
+    """Return what the API server does not accept, and what is too much for one machine."""
+    found = [
+        trouble(
+            Kind.REFUSED,
+            given,
+            f"`{name}` of {plan.owner.title} is no quantity: `{given.shown()}`",
+            "write a number such as `8`, `500m` or `64Gi`",
+        )
+        for container in plan.containers
+        for kind in ("requests", "limits")
+        for name, given in pairs(container.node, "resources", kind).items()
+        if _amount(name, given) is None
+    ]
+    if not 0 <= plan.replicas <= _MOST_REPLICAS:
+        found.append(
+            trouble(
+                Kind.ELSEWHERE,
+                plan.owner.node,
+                f"{plan.owner.title} has {plan.replicas} replicas; one machine rehearses up to {_MOST_REPLICAS}",
+                "rehearse with fewer",
+            )
+        )
+    return found
 
 
 def _pending(plan: PodPlan, nodes: Sequence[LocalNode], reasons: Counter[str], placed: int) -> Trouble:
@@ -171,17 +204,18 @@ def _asked(plan: PodPlan) -> dict[str, float]:
                     kind == "limits" and resources.get("requests", name) is not None
                 ):
                     continue
-                asked[name] = asked.get(name, 0.0) + _amount(name, given)
+                asked[name] = asked.get(name, 0.0) + (_amount(name, given) or 0.0)
     return asked
 
 
-def _amount(name: str, given: Node) -> float:
-    text = given.text or "0"
-    if name == "memory":
-        return gib(given) or 0.0
-    if name == "cpu" and text.endswith("m"):
-        return float(text[:-1]) / 1000
-    return float(text)
+def _amount(name: str, given: Node) -> float | None:
+    """Return a quantity: memory in GiB, everything else as a number; None where it is none."""
+    if name in _BYTES:
+        return gib(given)
+    found = _NUMBER.fullmatch(given.text or "")
+    if found is None:
+        return None
+    return float(found.group(1)) / (1000 if found.group(2) else 1)
 
 
 def _matches(pod: Pod, node: LocalNode) -> bool:

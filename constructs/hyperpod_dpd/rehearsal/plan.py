@@ -5,11 +5,12 @@ from pathlib import Path
 
 from hyperpod_dpd.lint.check import lint_documents
 from hyperpod_dpd.lint.model import ManifestSet
+from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.lint.read import read
 from hyperpod_dpd.rehearsal.nodes import Placement, nodes_of, schedule
 from hyperpod_dpd.rehearsal.pods import read_pods
 from hyperpod_dpd.rehearsal.trouble import Kind, Trouble
-from hyperpod_dpd.rehearsal.wiring import ServicePlan, services, wiring
+from hyperpod_dpd.rehearsal.wiring import ServicePlan, budgets, services, wiring
 from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
@@ -36,13 +37,18 @@ def plan_rehearsal(folders: Sequence[Path], deployment: Deployment) -> Rehearsal
     Raises:
         UnreadableManifestError: with every file that is not YAML text.
     """
-    report = lint_documents(read(folders))
+    return plan_documents(read(folders), deployment, folder=", ".join(map(str, folders)))
+
+
+def plan_documents(documents: tuple[Node, ...], deployment: Deployment, *, folder: str) -> RehearsalPlan:
+    """Plan documents that were read already, from `folder`."""
+    report = lint_documents(documents)
     manifests = report.manifests
     pods = read_pods(manifests)
     placements, unplaced = schedule(pods.plans, nodes_of(deployment))
     found, leading_nowhere = services(manifests, pods.plans)
     return RehearsalPlan(
-        folder=", ".join(str(folder) for folder in folders),
+        folder=folder,
         manifests=manifests,
         placements=tuple(placements),
         services=tuple(found),
@@ -52,7 +58,8 @@ def plan_rehearsal(folders: Sequence[Path], deployment: Deployment) -> Rehearsal
             *unplaced,
             *leading_nowhere,
             *wiring(manifests, pods.plans, found),
-            *_without_pods(manifests, str(folders[0]), pods.plans),
+            *budgets(manifests),
+            *_without_pods(manifests, folder, pods.plans),
         ),
         notes=pods.notes,
     )

@@ -1,5 +1,6 @@
 """Whether Services, EndpointSlices and access rights lead the parts to each other."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
 from hyperpod_dpd.spec.value import record
 
 HEADLESS: Final = "None"
+_COUNT_OR_SHARE: Final = re.compile(r"[0-9]{1,6}%?")
 _VERBS: Final = frozenset({"get", "list", "watch"})
 
 
@@ -135,6 +137,20 @@ def wiring(
                 f"its ServiceAccount `{plan.namespace}/{_account(plan)}`",
                 "bind a Role with `get`, `list` and `watch` on `endpointslices` of `discovery.k8s.io`",
             )
+
+
+def budgets(manifests: ManifestSet) -> Iterator[Trouble]:
+    """Yield disruption budgets that the API server does not accept."""
+    for each in manifests.of_kind("PodDisruptionBudget"):
+        for key in ("maxUnavailable", "minAvailable"):
+            given = each.node.get("spec", key)
+            if given is not None and not _COUNT_OR_SHARE.fullmatch(given.text or ""):
+                yield trouble(
+                    Kind.REFUSED,
+                    given,
+                    f"`{key}` of {each.title} is `{given.shown()}`",
+                    "write a number of pods, or a share such as `50%`",
+                )
 
 
 def _finds_services(router: Router, found: Sequence[ServicePlan]) -> Iterator[Trouble]:
