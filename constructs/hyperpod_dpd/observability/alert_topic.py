@@ -1,7 +1,5 @@
 """The topic at which every alert arrives, from Prometheus, from CloudWatch and from the budget."""
 
-from typing import Final
-
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -9,18 +7,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from hyperpod_dpd.derive.alerts import PUBLISHERS
 from hyperpod_dpd.spec import Deployment
-
-PUBLISHERS: Final = {
-    "aps": ("sns:Publish", "sns:GetTopicAttributes"),
-    "cloudwatch": ("sns:Publish",),
-    "budgets": ("sns:Publish",),
-}
-"""Services that publish, and with what: AMP's alert manager, alarms, and the monthly budget.
-
-EventBridge is not among them: to an encrypted topic it publishes without telling its account, so that no condition could
-keep the rules of other accounts out. What reacts to events publishes with its own role.
-"""
 
 
 class AlertTopic(Construct):
