@@ -100,8 +100,6 @@ class BuildProject(Construct):
         queue_minutes: how long it may wait for its turn.
     """
 
-    queue_minutes = 10
-
     def __init__(
         self,
         scope: Construct,
@@ -111,6 +109,7 @@ class BuildProject(Construct):
         source: assets.Asset,
         build_logs: logs.LogGroup,
         timeout_minutes: int,
+        queue_minutes: int = 10,
         buildspec: str | None = None,
         compute_type: str = "BUILD_GENERAL1_SMALL",
         runs_docker: bool = False,
@@ -125,6 +124,7 @@ class BuildProject(Construct):
             source: folder of scripts.
             build_logs: where builds log.
             timeout_minutes: how long a build may run, at most 2,160 (AWS::CodeBuild::Project).
+            queue_minutes: how long it may wait for its turn, at most 480: a new account runs one large build at a time.
             buildspec: path of the build specification inside `source`; `buildspec.yml` when absent.
             compute_type: size of the build machine.
             runs_docker: whether builds run Docker, which needs a privileged container.
@@ -132,6 +132,7 @@ class BuildProject(Construct):
         """
         super().__init__(scope, construct_id)
         self.timeout_minutes = timeout_minutes
+        self.queue_minutes = queue_minutes
         self.location = f"{source.s3_bucket_name}/{source.s3_object_key}"
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
         for statement in [
@@ -171,7 +172,7 @@ class BuildProject(Construct):
             ),
             vpc_config=network.vpc_config() if network else None,
             timeout_in_minutes=timeout_minutes,
-            queued_timeout_in_minutes=self.queue_minutes,
+            queued_timeout_in_minutes=queue_minutes,
             concurrent_build_limit=1,
         )
         # CodeBuild validates the VPC with the role's own rights when the project is created

@@ -31,6 +31,8 @@ _COMPUTE: Final = {
     "jobs": "BUILD_GENERAL1_MEDIUM",
 }
 _TIMEOUT_MINUTES: Final = 180
+_QUEUE_MINUTES: Final = 480
+"""A new account runs one large build at a time, and the model's import may be the first."""
 _KEPT_IMAGES: Final = 10
 """Older builds of an image that a roll-back can still pull."""
 
@@ -116,6 +118,7 @@ class ProjectImages(Construct):
             build_logs=builds.build_logs,
             buildspec="images/buildspec.yml",
             timeout_minutes=_TIMEOUT_MINUTES,
+            queue_minutes=_QUEUE_MINUTES,
             compute_type=_COMPUTE[name],
             runs_docker=True,
         )
