@@ -153,7 +153,7 @@ async def _router(cluster: SimulatedCluster, setting: Setting) -> AsyncIterator[
         "decoder-buffer-chunks": str(setting.lmcache.total_chunks),
         "tensor-parallel": str(setting.engine.tensor_parallel_size),
         "threshold": str(THRESHOLD_TOKENS),
-        "notification-timeout-seconds": "1",
+        "notification-timeout-seconds": "0.6",
         "prefill-timeout-seconds": "1",
         "drain-grace-seconds": "0.3",
         "health-interval-seconds": "0.2",

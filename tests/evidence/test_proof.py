@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from dpd_simulator import ConstantStepTimes, EngineConfig
+from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind
 from tests.evidence.rig import Setting, load, running
 from tests.evidence.scenarios import SCENARIOS
 
@@ -18,6 +18,8 @@ async def test_a_broken_deployment_is_not_proved_and_its_cause_is_named(name: st
             await scenario.inject(rig)
         others = await load(rig, 8) if name == "prefill queue grows" else []
         result = await rig.prove(**scenario.target)
+        # a slow engine would take its time to end
+        await rig.cluster.remove_faults()
         for task in others:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -58,6 +60,16 @@ async def test_a_threshold_just_below_the_context_is_reached_by_measuring_the_wo
     async with running(setting) as rig:
         result = await rig.prove(threshold_tokens=3000)
     assert result.proved, "\n".join(result.lines())
+
+
+async def test_workers_that_meet_for_the_first_time_may_take_their_time_once() -> None:
+    async with running(Setting()) as rig:
+        await rig.fault(FaultKind.NOTIFICATION_LOST, "prefill", times=1)
+        result = await rig.prove()
+    assert result.proved, "\n".join(result.lines())
+    assert result.notes == (
+        "the very first hand-offs failed (`notification_timeout` 1), and the verdict is about those that came after them",
+    )
 
 
 async def test_a_baseline_is_proved_when_nothing_is_handed_over() -> None:

@@ -1,7 +1,7 @@
 """What happened during a proof, in the words in which causes are looked for."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from hyperpod_dpd.evidence.proof.connection import Tried
@@ -23,6 +23,7 @@ class Case:
         quiet: counted during the short prompt.
         busy: counted during the long prompts.
         now: the last reading.
+        first_contact: why the very first hand-offs failed, where others came after them; empty otherwise.
         waiting: prompts that waited at the prefillers at most, while the long ones were there.
         tried: how the forbidden connection ended; None: not tried.
         retrieved: what the decoders' logs say about retrievals; None: logs were not read.
@@ -34,6 +35,7 @@ class Case:
     quiet: Reading
     busy: Reading
     now: Reading
+    first_contact: Mapping[str, int] = field(default_factory=dict)
     waiting: int = 0
     tried: Tried | None = None
     retrieved: tuple[Retrieved, ...] | None = None
@@ -88,6 +90,12 @@ class Case:
         if threshold is None or self.unanswered:
             return False
         return any((sent.prompt_tokens or 0) < threshold for sent in self.long)
+
+    @property
+    def came_too_late(self) -> bool:
+        """Whether hand-offs failed by time alone, and nothing else was seen of them."""
+        late = {"notification_timeout", "prefill_timeout"}
+        return bool(late & set(self.fallback)) and not (self.unanswered or self.direct or self.disaggregated)
 
     @property
     def is_worth_another_try(self) -> bool:

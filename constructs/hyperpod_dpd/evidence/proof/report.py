@@ -76,6 +76,9 @@ def notes(case: Case) -> Iterator[str]:
     """Yield what limits the verdict without contradicting it."""
     if case.others:
         yield f"{case.others} other requests ran meanwhile, and the counters are of all"
+    if case.first_contact:
+        reasons = ", ".join(f"`{reason}` {number}" for reason, number in sorted(case.first_contact.items()))
+        yield f"the very first hand-offs failed ({reasons}), and the verdict is about those that came after them"
     if case.short is None:
         yield f"no prompt is below the threshold of {threshold_text(case)}, so none was proven to stay local"
     threshold = case.target.threshold_tokens

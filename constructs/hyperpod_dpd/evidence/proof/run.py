@@ -98,6 +98,10 @@ def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) ->
             # now it is known better how many words the context has room for
             tokens_per_word = prompts.MARGIN_OF_A_LONG_PROMPT * _tokens_per_word(case.long)
             start = case.now
+        elif case.came_too_late and not case.first_contact:
+            # after a deployment two workers meet for the first time, and exchange what they know of their devices
+            case = replace(case, first_contact=case.fallback)
+            start = case.now
         elif not case.is_worth_another_try:
             break
     return _settled(case, start, deadline)
