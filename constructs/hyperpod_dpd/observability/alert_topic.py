@@ -26,7 +26,7 @@ class AlertTopic(Construct):
         construct_id: str,
         *,
         deployment: Deployment,
-        removal_policy: cdk.RemovalPolicy,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create or find the topic and subscribe the deployment's addresses.
 

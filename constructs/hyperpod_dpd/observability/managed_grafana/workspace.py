@@ -29,7 +29,7 @@ class ManagedGrafana(Construct):
         deployment: Deployment,
         metrics: MetricsWorkspace,
         log_key: kms.IKey,
-        removal_policy: cdk.RemovalPolicy,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create the workspace and import the dashboards.
 
