@@ -63,6 +63,12 @@ synth: $(VENV)/.runtime node_modules/.package-lock.json ## synthesize DEPLOYMENT
 	$(CDK) synth --quiet --app '$(BIN)/python app.py' --context 'deployment=$(DEPLOYMENT)'
 	$(BIN)/python manifests/main.py '$(DEPLOYMENT)'
 
+ARGS ?= list
+
+.PHONY: cdk
+cdk: $(VENV)/.runtime node_modules/.package-lock.json ## run the pinned CDK CLI over DEPLOYMENT: ARGS="deploy --all", diff, destroy
+	$(CDK) $(ARGS) --app '$(BIN)/python app.py' --context 'deployment=$(DEPLOYMENT)'
+
 .PHONY: render
 render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment into manifests/rendered/
 	$(BIN)/python manifests/main.py
@@ -103,7 +109,7 @@ test-engines: $(VENV)/.dev $(SMALL_ENGINES) $(LARGE_ENGINES) ## run the engines'
 
 .PHONY: deploy-emulated
 deploy-emulated: $(VENV)/.dev node_modules/.package-lock.json ## bootstrap and deploy an emulated account with the CDK CLI, and list what that cannot prove
-	$(PYTEST) -m emulated tests/emulated
+	$(PYTEST) --maxfail=1 -m emulated tests/emulated
 
 .PHONY: lint
 lint: $(VENV)/.dev ## check style and formatting

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 GENERATORS: tuple[tuple[str, ...], ...] = (
-    # (what is generated, command that rewrites it)
+    # (files and folders that are generated, command that rewrites them)
     ("deployments/deployment.schema.json", sys.executable, "-m", "tools.docs_schema"),
     ("docs/reference/rules.md", sys.executable, "-m", "tools.docs_rules"),
     ("docs/reference/deployment.md", sys.executable, "-m", "tools.docs_deployment"),
@@ -20,6 +20,7 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     ("docs/reference/proof.md", sys.executable, "-m", "tools.docs_proof"),
     ("tests/unit/public_api.txt", sys.executable, "-m", "tools.public_api"),
     ("manifests/rendered", sys.executable, "manifests/main.py"),
+    ("README.md docs/tutorial.md", sys.executable, "-m", "tools.docs_synth"),
     # after the manifests, which one of the pictures is drawn from
     ("docs/diagrams", sys.executable, "-m", "tools.docs_diagrams"),
 )
@@ -32,7 +33,7 @@ def main() -> int:
         subprocess.run(command, check=True)
     if write:
         return 0
-    paths = [name for name, *_ in GENERATORS]
+    paths = [path for names, *_ in GENERATORS for path in names.split()]
     changed = subprocess.run(
         ["git", "status", "--porcelain", "--", *paths], check=True, capture_output=True, text=True
     ).stdout
