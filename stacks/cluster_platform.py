@@ -49,7 +49,7 @@ class ClusterPlatform(Construct):
     Attributes:
         metrics: the workspace of metrics, None where nothing is measured.
         s3_driver_role: identity of the S3 driver.
-        bindings: values for the placeholders of the reviewed YAML.
+        bindings: values for the placeholders of the reviewed YAML, those that were given among them.
         ready: everything works, to depend on.
     """
 
@@ -65,6 +65,7 @@ class ClusterPlatform(Construct):
         oidc_provider_arn: str,
         nodes_ready: IDependable,
         images_ready: Sequence[IDependable],
+        bindings: Mapping[Binding, str],
         secrets: DeploymentSecrets,
         topic: sns.ITopic,
         access_logs: AccessLogs,
@@ -83,6 +84,7 @@ class ClusterPlatform(Construct):
             oidc_provider_arn: ARN of the IAM identity provider of the cluster.
             nodes_ready: GPU nodes, without which some add-ons have nowhere to run.
             images_ready: copies of public images and charts, where they are mirrored.
+            bindings: what the rest of the stack gives to placeholders, such as the registry of mirrored images.
             secrets: the owner's secrets.
             topic: where alerts go.
             access_logs: where access logs of buckets go.
@@ -98,7 +100,10 @@ class ClusterPlatform(Construct):
         self._registry = account_registry(cdk.Stack.of(self))
         platform = deployment.platform
         self.metrics = self._metrics(topic, log_key, removal_policy)
-        self.bindings: Mapping[Binding, str] = self.metrics.bindings if self.metrics else {}
+        self.bindings: Mapping[Binding, str] = {
+            **bindings,
+            **(self.metrics.bindings if self.metrics else {}),
+        }
         ClusterWatch(
             self,
             "Watch",
@@ -171,6 +176,7 @@ class ClusterPlatform(Construct):
 
     @property
     def _node_groups(self) -> list[str]:
+        assert self._handle.gpu_security_group_id is not None
         return [self._handle.security_group_id, self._handle.gpu_security_group_id]
 
     def _wait(

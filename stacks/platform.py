@@ -32,6 +32,7 @@ from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.storage import AccessLogs, ModelFileSystem, ModelImport, ModelStore
+from stacks.bindings import PublishedBindings, publish_bindings
 from stacks.cluster_platform import ClusterPlatform
 from stacks.parameters import publish
 from stacks.removal import removal_policy
@@ -148,34 +149,11 @@ class PlatformStack(cdk.Stack):
                 monthly_usd=deployment.platform.monthly_budget_usd,
                 topic=self.alerts.topic,
             )
-        self._publish_bindings()
+        publish_bindings(Construct(self, "Bindings"), deployment, self.bindings)
 
-    def bindings_in(self, stack: cdk.Stack) -> dict[Binding, str]:
-        """Return the bindings as `stack` reads them when it is deployed, after this one.
-
-        CloudFormation refuses to change an exported value while another stack imports it, and an image that is built
-        anew is another value.
-        """
-        return {
-            binding: ssm.StringParameter.value_for_string_parameter(stack, self._binding_parameter(binding))
-            if cdk.Token.is_unresolved(value)
-            else value
-            for binding, value in self.bindings.items()
-        }
-
-    def _binding_parameter(self, binding: Binding) -> str:
-        return f"/hyperpod-dpd/{self._deployment.name}/bindings/{binding.name}"
-
-    def _publish_bindings(self) -> None:
-        scope = Construct(self, "Bindings")
-        for binding, value in self.bindings.items():
-            if cdk.Token.is_unresolved(value):
-                ssm.StringParameter(
-                    scope,
-                    binding.name,
-                    parameter_name=self._binding_parameter(binding),
-                    string_value=value,
-                )
+    def bindings_in(self, stack: cdk.Stack) -> Mapping[Binding, str]:
+        """Return the bindings as `stack` reads them, which is deployed after this one."""
+        return PublishedBindings(stack, self._deployment, self.bindings)
 
     def _handle(
         self,
@@ -192,13 +170,20 @@ class PlatformStack(cdk.Stack):
                 retention_days=self._retention_days,
                 removal_policy=self._removal,
             )
-            return ExistingCluster(self, "Existing", spec=existing, log_group=lookups).handle
+            return ExistingCluster(
+                self,
+                "Existing",
+                spec=existing,
+                log_group=lookups,
+                places_beside_gpus=makes_file_system(self._deployment),
+            ).handle
         assert network is not None
         assert cluster is not None
         assert hyperpod is not None
         return ClusterHandle(
-            eks_name=cluster.cluster.cluster_name,
-            eks_arn=cluster.cluster.cluster_arn,
+            # the name is the deployment's own: said in words, so that policies and reviewers see it
+            eks_name=self._deployment.name,
+            eks_arn=self.format_arn(service="eks", resource="cluster", resource_name=self._deployment.name),
             security_group_id=cluster.cluster.cluster_security_group_id,
             vpc=network.vpc,
             subnets=network.system_subnets,
@@ -222,13 +207,14 @@ class PlatformStack(cdk.Stack):
             oidc_provider_arn=cluster.oidc_provider.oidc_provider_arn,
             nodes_ready=self.nodes_ready,
             images_ready=[self._mirror.ready] if self._mirror else [],
+            bindings=self.bindings,
             secrets=self.secrets,
             topic=self.alerts.topic,
             access_logs=self._access_logs,
             log_key=self.log_key,
             removal_policy=self._removal,
         )
-        self.bindings = {**self.bindings, **platform.bindings}
+        self.bindings = platform.bindings
         self.cluster_ready = platform.ready
         if deployment.platform.nights_off is not None:
             NightsOff(
@@ -338,6 +324,8 @@ class PlatformStack(cdk.Stack):
                 builds=self.builds,
             ).imported
         if makes_file_system(deployment):
+            assert self.handle.gpu_subnet_id is not None
+            assert self.handle.gpu_security_group_id is not None
             files = ModelFileSystem(
                 self,
                 "ModelFileSystem",

@@ -28,6 +28,13 @@ KNOWN_WARNINGS = {
     "W9013",
 }
 
+TEMPLATES = [
+    (name, part)
+    for name, deployment in DEPLOYMENTS.items()
+    # on a cluster of somebody else only the last two stacks are this deployment's
+    for part in (PARTS if deployment.cluster.existing is None else PARTS[3:])
+]
+
 
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -56,8 +63,7 @@ def _findings(engine: CompositeEngine, template: str, region: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("name", DEPLOYMENTS)
+@pytest.mark.parametrize(("name", "part"), TEMPLATES)
 def test_cloudformation_validate_accepts(
     engine: CompositeEngine, templates: Path, name: str, part: str
 ) -> None:
@@ -88,7 +94,7 @@ def test_cloudformation_validate_sees_what_it_is_there_for(
 def test_cfn_lint_accepts(templates: Path) -> None:
     regions = sorted({deployment.region for deployment in DEPLOYMENTS.values()})
     files = sorted(map(str, templates.iterdir()))
-    assert len(files) == len(PARTS) * len(DEPLOYMENTS)
+    assert len(files) == len(TEMPLATES)
     result = subprocess.run(
         [
             str(Path(sys.executable).parent / "cfn-lint"),

@@ -19,8 +19,8 @@ class _Found:
     vpc_id: str
     subnet_ids: tuple[str, ...]
     security_group_id: str
-    gpu_subnet_id: str
-    gpu_security_group_id: str
+    gpu_subnet_id: str | None
+    gpu_security_group_id: str | None
     hyperpod_arn: str
 
 
@@ -34,7 +34,13 @@ class ExistingCluster(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, spec: ExistingClusterSpec, log_group: logs.ILogGroup
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        spec: ExistingClusterSpec,
+        log_group: logs.ILogGroup,
+        places_beside_gpus: bool = False,
     ) -> None:
         """Find the cluster.
 
@@ -43,8 +49,14 @@ class ExistingCluster(Construct):
             construct_id: its id.
             spec: its names, and the SSM path below which its owner publishes outputs, if he does.
             log_group: log of the look-up by name.
+            places_beside_gpus: whether something is put into the subnet of the GPU nodes, which is then looked up too.
         """
         super().__init__(scope, construct_id)
+        self._places_beside_gpus = places_beside_gpus
+        # nothing here asks for routes
+        cdk.Annotations.of(self).acknowledge_warning(
+            "@aws-cdk/aws-ec2:noSubnetRouteTableId", "routes belong to the cluster's owner"
+        )
         found = (
             self._published(spec.parameter_prefix.rstrip("/"))
             if spec.parameter_prefix
@@ -81,14 +93,16 @@ class ExistingCluster(Construct):
         def value(parameter: Parameter) -> str:
             return ssm.StringParameter.value_for_string_parameter(self, f"{prefix}/{parameter}")
 
+        # a parameter that nothing refers to would be asked for all the same
+        beside_gpus = self._places_beside_gpus
         subnets = cdk.Fn.split(",", value(Parameter.SYSTEM_SUBNET_IDS))
         return _Found(
             vpc_id=value(Parameter.VPC_ID),
             # EKS wants two zones, so there are two at least
             subnet_ids=(cdk.Fn.select(0, subnets), cdk.Fn.select(1, subnets)),
             security_group_id=value(Parameter.EKS_SECURITY_GROUP_ID),
-            gpu_subnet_id=value(Parameter.GPU_SUBNET_ID),
-            gpu_security_group_id=value(Parameter.EFA_SECURITY_GROUP_ID),
+            gpu_subnet_id=value(Parameter.GPU_SUBNET_ID) if beside_gpus else None,
+            gpu_security_group_id=value(Parameter.EFA_SECURITY_GROUP_ID) if beside_gpus else None,
             hyperpod_arn=value(Parameter.HYPERPOD_ARN),
         )
 

@@ -17,9 +17,10 @@ class ClusterHandle:
     vpc: ec2.IVpc
     subnets: Sequence[ec2.ISubnet]
     """Private subnets from which the API and AWS are reached."""
-    gpu_subnet_id: str
-    gpu_security_group_id: str
-    """Security group of the GPU nodes, through which they also reach each other by EFA."""
+    gpu_subnet_id: str | None
+    """Subnet of the GPU nodes; None where it was not looked up."""
+    gpu_security_group_id: str | None
+    """Security group of the GPU nodes, through which they also reach each other by EFA; None as above."""
     hyperpod_name: str
     hyperpod_arn: str
     owned: bool

@@ -36,7 +36,7 @@ class MetricsWorkspace(Construct):
         deployment: Deployment,
         topic: sns.ITopic,
         log_key: kms.IKey,
-        removal_policy: cdk.RemovalPolicy,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create the workspace.
 
@@ -59,10 +59,19 @@ class MetricsWorkspace(Construct):
             retention_days=deployment.platform.log_retention_days,
             removal_policy=removal_policy,
         )
+        key = kms.Key(
+            self,
+            "Key",
+            description=f"Metrics of {deployment.name}",
+            enable_key_rotation=True,
+            removal_policy=removal_policy,
+        )
         self.workspace = aps.CfnWorkspace(
             self,
             "Workspace",
             alias=deployment.name,
+            # the service takes grants on it when the workspace is made; who writes or reads needs no right to it
+            kms_key_arn=key.key_arn,
             alert_manager_definition=alert_manager_definition(topic_arn=topic.topic_arn, region=region),
             # a rule that cannot be evaluated and an alert that cannot be published show nowhere else
             logging_configuration=aps.CfnWorkspace.LoggingConfigurationProperty(

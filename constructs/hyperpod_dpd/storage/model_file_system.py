@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_kms as kms
 from constructs import Construct, IDependable
 
 from hyperpod_dpd.derive.model_store import makes_file_system
@@ -65,9 +66,17 @@ class ModelFileSystem(Construct):
                 "help: leave it out, or set `source: {type: fsx}` without `file_system_id`"
             )
         self.security_group, rules = _security_group(self, vpc_id, client_security_group_ids)
+        key = kms.Key(
+            self,
+            "Key",
+            description=f"File system with the weights of {deployment.name}",
+            enable_key_rotation=True,
+            removal_policy=removal_policy,
+        )
         self.file_system = fsx.CfnFileSystem(
             self,
             "FileSystem",
+            kms_key_id=key.key_arn,
             file_system_type="LUSTRE",
             file_system_type_version="2.15",
             storage_capacity=source.storage_gib,
@@ -117,7 +126,7 @@ def _security_group(
     group = ec2.CfnSecurityGroup(
         scope,
         "Group",
-        group_description="FSx for Lustre with the model's weights",
+        group_description="FSx for Lustre with the weights of the model",
         vpc_id=vpc_id,
         # without an entry of its own a group may send everything everywhere
         security_group_egress=[
