@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import enum
+import ipaddress
 import math
 import os
 import urllib.parse
@@ -156,6 +157,13 @@ def _path(text: str) -> Path:
 
 def _items(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(ipaddress.ip_address(item)) for item in _items(text))
+    except ValueError as error:
+        raise ValueError("must be IP addresses") from error
 
 
 def _urls(text: str) -> tuple[str, ...]:
@@ -404,6 +412,20 @@ class DiscoveryPolicy:
     service_account_directory: Annotated[Path, _Option(_path, "directory with `token` and `ca.crt`")] = Path(
         "/var/run/secrets/kubernetes.io/serviceaccount"
     )
+    router_service: Annotated[
+        str,
+        _Option(
+            str,
+            "Service of the routers: while it lists another one, everything is decoded directly, "
+            "so that an update can start the next router before it ends this one; empty: this one is alone",
+        ),
+    ] = ""
+    router_namespace: Annotated[
+        str, _Option(str, "namespace of `--router-service`; empty: that of the workers' Services")
+    ] = ""
+    own_addresses: Annotated[
+        tuple[str, ...], _Option(_addresses, "this router's addresses (`status.podIPs`), comma separated")
+    ] = ()
     resync_seconds: Annotated[
         float, _Option(_seconds, "time between two full lists of the EndpointSlices")
     ] = 300.0
@@ -565,12 +587,19 @@ def _discovery_contradictions(policy: DiscoveryPolicy, *, disaggregates: bool) -
             yield "`--decoders` is empty. help: name at least one decode worker, or use `--discovery endpointslices`"
         if disaggregates and not policy.prefillers:
             yield "`--prefillers` is empty. help: name at least one prefill worker, or set `--threshold never`"
+        if policy.router_service:
+            yield "`--router-service` needs `--discovery endpointslices`. help: leave it out, or watch Services"
         if shared := sorted(set(policy.prefillers) & set(policy.decoders)):
             yield f"`{'`, `'.join(shared)}` is both prefiller and decoder. help: a worker has one role"
         return
     for name in ("namespace", "decode_service", *(("prefill_service",) if disaggregates else ())):
         if not getattr(policy, name):
             yield f"`--{name.replace('_', '-')}` is empty. help: `--discovery endpointslices` needs it"
+    if policy.router_service and not policy.own_addresses:
+        yield (
+            "`--own-addresses` is empty. help: `--router-service` lists this router too; "
+            "give `status.podIPs` of the downward API"
+        )
 
 
 def _buffer_contradictions(settings: Settings) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dpd_router.config import Estimator, Settings, Transfer
 from dpd_router.eligibility import Limits, Reason, limits_of, obstacle
 from dpd_router.generation import Generation, Kind
 from dpd_router.metrics import Metrics
+from dpd_router.other_routers import OtherRouters
 from dpd_router.pool import Pool
 from dpd_router.tokens import (
     CHARACTERS_PER_TOKEN,
@@ -50,7 +51,15 @@ class Disaggregate:
 class Decider:
     """Decides from the request, the threshold and the workers that are up."""
 
-    def __init__(self, settings: Settings, pool: Pool, tokenizer: PromptTokenizer, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        pool: Pool,
+        tokenizer: PromptTokenizer,
+        metrics: Metrics,
+        others: OtherRouters,
+    ) -> None:
+        self._others = others
         self._routing = settings.routing
         self._chunk_tokens = settings.buffers.chunk_tokens
         self._pool = pool
@@ -69,6 +78,8 @@ class Decider:
             return Direct(reason=Reason.BELOW_THRESHOLD)
         if (reason := obstacle(generation, self._routing)) is not None:
             return Direct(reason=reason)
+        if self._routing.transfer is Transfer.LMCACHE_PD and not self._others.alone:
+            return Direct(reason=Reason.OTHER_ROUTER)
         if not self._pool.usable_prefillers():
             return Direct(reason=Reason.NO_PREFILLER)
         return await self._count(generation, estimate, threshold)

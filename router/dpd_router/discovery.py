@@ -6,7 +6,7 @@ import contextlib
 import logging
 import ssl
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -14,7 +14,9 @@ import msgspec
 
 from dpd_router.config import ConfigError, DiscoveryKind, DiscoveryPolicy
 from dpd_router.metrics import Metrics
+from dpd_router.other_routers import OtherRouters
 from dpd_router.pool import Pool, Role
+from dpd_router.slices import Slice, SliceList, SliceWatch
 from dpd_router.tasks import Supervisor, cancelled
 
 log = logging.getLogger(__name__)
@@ -56,37 +58,6 @@ class StaticDiscovery(Discovery):
         """Nothing to end."""
 
 
-class _Conditions(msgspec.Struct):
-    ready: bool | None = None
-    terminating: bool | None = None
-
-
-class _Endpoint(msgspec.Struct):
-    addresses: list[str]
-    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
-
-
-class _Port(msgspec.Struct):
-    port: int | None = None
-    name: str | None = None
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str = ""
-    resource_version: str = ""
-
-
-class _Slice(msgspec.Struct, rename="camel"):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    endpoints: list[_Endpoint] | None = None
-    ports: list[_Port] | None = None
-
-
-class _SliceList(msgspec.Struct):
-    metadata: _Metadata
-    items: list[_Slice] | None = None
-
-
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
@@ -100,32 +71,19 @@ class _ResyncNeededError(Exception):
     """The watch cannot go on from where it was."""
 
 
-class ServiceWatch:
-    """The EndpointSlices of one Service, and what they say about its workers."""
+class WorkerWatch(SliceWatch):
+    """The workers of one role, as their Service lists them."""
 
-    def __init__(self, role: Role, service: str, port_name: str, pool: Pool) -> None:
+    def __init__(self, policy: DiscoveryPolicy, role: Role, service: str, pool: Pool) -> None:
+        super().__init__(policy.namespace, service)
         self.role = role
-        self.service = service
-        self._port_name = port_name
+        self._port_name = policy.worker_port_name
         self._pool = pool
-        self._slices: dict[str, _Slice] = {}
 
-    def replace(self, slices: list[_Slice]) -> None:
-        """Take over a full list."""
-        self._slices = {item.metadata.name: item for item in slices}
-        self._apply()
-
-    def change(self, kind: str, changed: _Slice) -> None:
-        """Take over one event."""
-        if kind == "DELETED":
-            self._slices.pop(changed.metadata.name, None)
-        else:
-            self._slices[changed.metadata.name] = changed
-        self._apply()
-
-    def _apply(self) -> None:
+    def apply(self) -> None:
+        """Add, drain and remove workers."""
         wanted: dict[str, bool] = {}
-        for item in self._slices.values():
+        for item in self.slices.values():
             port = next((p.port for p in item.ports or () if p.name == self._port_name), None)
             if port is None:
                 continue
@@ -149,7 +107,7 @@ class EndpointSliceDiscovery(Discovery):
     def __init__(
         self,
         policy: DiscoveryPolicy,
-        pool: Pool,
+        watches: Sequence[SliceWatch],
         metrics: Metrics,
         supervisor: Supervisor,
         environment: Mapping[str, str],
@@ -158,14 +116,7 @@ class EndpointSliceDiscovery(Discovery):
         self._metrics = metrics
         self._supervisor = supervisor
         self._server = _api_server(policy, environment)
-        self._watches = [
-            ServiceWatch(role, service, policy.worker_port_name, pool)
-            for role, service in (
-                (Role.PREFILL, policy.prefill_service),
-                (Role.DECODE, policy.decode_service),
-            )
-            if service
-        ]
+        self._watches = watches
         self._session: aiohttp.ClientSession | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -183,7 +134,7 @@ class EndpointSliceDiscovery(Discovery):
         if self._session is not None:
             await self._session.close()
 
-    async def _follow(self, watch: ServiceWatch) -> None:
+    async def _follow(self, watch: SliceWatch) -> None:
         failures = 0
         while True:
             try:
@@ -207,9 +158,9 @@ class EndpointSliceDiscovery(Discovery):
                 await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
                 failures += 1
 
-    def _request(self, watch: ServiceWatch, /, **query: str) -> "aiohttp.client._RequestContextManager":
+    def _request(self, watch: SliceWatch, /, **query: str) -> "aiohttp.client._RequestContextManager":
         assert self._session is not None
-        path = f"/apis/discovery.k8s.io/v1/namespaces/{urllib.parse.quote(self._policy.namespace)}/endpointslices"
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{urllib.parse.quote(watch.namespace)}/endpointslices"
         parameters = {"labelSelector": f"{_SERVICE_LABEL}={watch.service}", **query}
         options: dict[str, Any] = {"headers": self._authorization()}
         if self._server.startswith("https:"):
@@ -226,15 +177,15 @@ class EndpointSliceDiscovery(Discovery):
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self._policy.service_account_directory / "ca.crt"))
 
-    async def _list(self, watch: ServiceWatch) -> str:
+    async def _list(self, watch: SliceWatch) -> str:
         async with asyncio.timeout(30), self._request(watch) as response:
             response.raise_for_status()
-            listed = msgspec.json.decode(await response.read(), type=_SliceList)
+            listed = msgspec.json.decode(await response.read(), type=SliceList)
         watch.replace(listed.items or [])
         self._metrics.discovery_events.labels("list").inc()
         return listed.metadata.resource_version
 
-    async def _watch(self, watch: ServiceWatch, version: str) -> None:
+    async def _watch(self, watch: SliceWatch, version: str) -> None:
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         async with self._request(watch, **query) as response:
             if response.status == _GONE:
@@ -248,7 +199,7 @@ class EndpointSliceDiscovery(Discovery):
                     log.info("watch ended", extra={"fields": {"service": watch.service, "code": status.code}})
                     raise _ResyncNeededError
                 if event.type != "BOOKMARK":
-                    watch.change(event.type, msgspec.json.decode(event.object, type=_Slice))
+                    watch.change(event.type, msgspec.json.decode(event.object, type=Slice))
         raise _ResyncNeededError
 
 
@@ -285,6 +236,8 @@ def make_discovery(
     metrics: Metrics,
     supervisor: Supervisor,
     environment: Mapping[str, str],
+    *,
+    others: OtherRouters,
 ) -> Discovery:
     """Return the discovery of the settings.
 
@@ -293,4 +246,10 @@ def make_discovery(
     """
     if policy.discovery is DiscoveryKind.STATIC:
         return StaticDiscovery(policy, pool)
-    return EndpointSliceDiscovery(policy, pool, metrics, supervisor, environment)
+    roles = ((Role.PREFILL, policy.prefill_service), (Role.DECODE, policy.decode_service))
+    watches: list[SliceWatch] = [
+        WorkerWatch(policy, role, service, pool) for role, service in roles if service
+    ]
+    if policy.router_service:
+        watches.append(others)
+    return EndpointSliceDiscovery(policy, watches, metrics, supervisor, environment)

@@ -50,6 +50,7 @@ class Reason(enum.StrEnum):
     UNKNOWN_FIELD = "unknown_field"
     # direct, because of the workers
     MODEL_NOT_ON_BOTH_ROLES = "model_not_on_both_roles"
+    OTHER_ROUTER = "other_router"
     NO_PREFILLER = "no_prefiller"
     NO_BUFFER_ROOM = "no_buffer_room"
     PAIR_BROKEN = "pair_broken"

@@ -180,6 +180,11 @@ class Metrics:
         self.client_disconnects = Counter(
             "dpd_router_client_disconnects", "Clients that left before their answer's end", registry=registry
         )
+        self.other_routers = Gauge(
+            "dpd_router_other_routers",
+            "Routers besides this one that `--router-service` lists: while there is one, everything is decoded directly",
+            registry=registry,
+        )
         self.retries = Counter(
             "dpd_router_retries",
             "Requests sent to another worker before the first byte",

@@ -19,6 +19,7 @@ from dpd_router.health import HealthMonitor
 from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications, NotificationSocket
+from dpd_router.other_routers import OtherRouters
 from dpd_router.pairs import Pairs
 from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Role, Worker
@@ -96,12 +97,14 @@ class Router:
             settings.listen.notification_host,
             settings.listen.notification_port,
         )
+        self.others = OtherRouters(settings.discovery, self.metrics)
         self.discovery = make_discovery(
             settings.discovery,
             self.pool,
             self.metrics,
             self.supervisor,
             os.environ if environment is None else environment,
+            others=self.others,
         )
         self._listen_to_pool()
         tokenization = Tokenization(
@@ -117,7 +120,7 @@ class Router:
         self.app = App(
             settings=settings,
             pool=self.pool,
-            decider=Decider(settings, self.pool, tokenization, self.metrics),
+            decider=Decider(settings, self.pool, tokenization, self.metrics, self.others),
             transfer=self._transfer(passthrough),
             passthrough=passthrough,
             upstream=self.upstream,

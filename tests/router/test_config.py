@@ -142,3 +142,18 @@ def test_help_names_every_flag_with_its_default() -> None:
 def test_booleans_read_the_usual_words() -> None:
     assert load((*GOOD, "--continue-seeded", "true"), {}).routing.continue_seeded
     assert not load((*GOOD, "--continue-seeded", "off"), {}).routing.continue_seeded
+
+
+def test_other_routers_are_watched_only_where_services_are_and_own_addresses_are_known() -> None:
+    (static,) = problems(*GOOD, "--router-service", "router")
+    assert static.startswith("`--router-service` needs `--discovery endpointslices`")
+    watching = (
+        "--discovery", "endpointslices", "--namespace", "n", "--prefill-service", "p", "--decode-service", "d",
+        "--decoder-buffer-chunks", "1", "--router-service", "router",
+    )  # fmt: skip
+    (unknown,) = problems(*watching)
+    assert unknown.startswith("`--own-addresses` is empty")
+    (malformed, _) = problems(*watching, "--own-addresses", "router.local")
+    assert "`--own-addresses` must be IP addresses; given `router.local`" in malformed
+    settings = load((*watching, "--own-addresses", "10.0.0.1,FD00:0::1"), {})
+    assert settings.discovery.own_addresses == ("10.0.0.1", "fd00::1")

@@ -8,6 +8,7 @@ from dpd_router.decision import Decider, Direct, Disaggregate
 from dpd_router.eligibility import Reason
 from dpd_router.generation import Generation, Kind
 from dpd_router.metrics import Metrics
+from dpd_router.other_routers import OtherRouters
 from dpd_router.pool import Pool, Role
 from dpd_router.tokens import (
     FileTokenizer,
@@ -61,7 +62,9 @@ async def decide(
     body = {"model": "m", "prompt": "x" * 20_000, **fields}
     kind = Kind.CHAT if "messages" in fields else Kind.COMPLETION
     generation = Generation(kind=kind, request_id="r", body=body, raw=b"", headers={})
-    return await Decider(settings, pool, tokenizer, Metrics()).decide(generation)
+    return await Decider(
+        settings, pool, tokenizer, Metrics(), OtherRouters(settings.discovery, Metrics())
+    ).decide(generation)
 
 
 async def test_long_prompt_is_disaggregated(pool: Pool, tokenizer: Tokenizer) -> None:

@@ -11,9 +11,17 @@ import pytest
 from aiohttp import web
 
 from dpd_router.config import ConfigError, DiscoveryKind, DiscoveryPolicy, HealthPolicy
-from dpd_router.discovery import EndpointSliceDiscovery, ServiceWatch, StaticDiscovery, _Slice, make_discovery
+from dpd_router.discovery import (
+    Discovery,
+    EndpointSliceDiscovery,
+    StaticDiscovery,
+    WorkerWatch,
+    make_discovery,
+)
 from dpd_router.metrics import Metrics
+from dpd_router.other_routers import OtherRouters
 from dpd_router.pool import Pool, Role
+from dpd_router.slices import Slice
 from dpd_router.tasks import Supervisor
 from tests.router.support import until
 
@@ -35,7 +43,7 @@ class ApiServer:
     """As much of an API server as discovery needs."""
 
     def __init__(self) -> None:
-        self.slices: dict[str, list[dict[str, Any]]] = {"prefill": [], "decode": []}
+        self.slices: dict[str, list[dict[str, Any]]] = {"prefill": [], "decode": [], "router": []}
         self.events: dict[str, asyncio.Queue[bytes | None]] = {name: asyncio.Queue() for name in self.slices}
         self.queries: list[dict[str, str]] = []
         self.tokens: list[str | None] = []
@@ -89,16 +97,19 @@ def pool() -> Pool:
     return Pool(HealthPolicy(), Metrics())
 
 
+def make(policy: DiscoveryPolicy, pool: Pool, environment: dict[str, str] | None = None) -> Discovery:
+    others = OtherRouters(policy, Metrics())
+    return make_discovery(policy, pool, Metrics(), Supervisor(), environment or {}, others=others)
+
+
 @pytest.fixture
-async def discovery(
-    api: tuple[ApiServer, str], pool: Pool, tmp_path: Path
-) -> AsyncIterator[EndpointSliceDiscovery]:
+async def discovery(api: tuple[ApiServer, str], pool: Pool, tmp_path: Path) -> AsyncIterator[Discovery]:
     (tmp_path / "token").write_text("a token\n")
     policy = DiscoveryPolicy(
         discovery=DiscoveryKind.ENDPOINT_SLICES, namespace="ns", prefill_service="prefill", decode_service="decode",
         api_server=api[1], service_account_directory=tmp_path,
     )  # fmt: skip
-    made = EndpointSliceDiscovery(policy, pool, Metrics(), Supervisor(), {})
+    made = make(policy, pool)
     yield made
     await made.stop()
 
@@ -108,7 +119,7 @@ def urls(pool: Pool, role: Role = Role.DECODE) -> set[str]:
 
 
 async def test_lists_then_follows_events(
-    api: tuple[ApiServer, str], pool: Pool, discovery: EndpointSliceDiscovery
+    api: tuple[ApiServer, str], pool: Pool, discovery: Discovery
 ) -> None:
     server, _ = api
     server.slices["prefill"] = [a_slice("p", ("10.0.0.9", False))]
@@ -131,7 +142,7 @@ async def test_lists_then_follows_events(
 
 @pytest.mark.parametrize("ending", ["expired", "closed"])
 async def test_watch_that_ends_is_followed_by_a_new_list(
-    api: tuple[ApiServer, str], pool: Pool, discovery: EndpointSliceDiscovery, ending: str
+    api: tuple[ApiServer, str], pool: Pool, discovery: Discovery, ending: str
 ) -> None:
     server, _ = api
     await discovery.start()
@@ -145,7 +156,7 @@ async def test_watch_that_ends_is_followed_by_a_new_list(
 
 
 async def test_watch_that_is_gone_at_once_is_followed_by_a_list_after_a_pause(
-    api: tuple[ApiServer, str], pool: Pool, discovery: EndpointSliceDiscovery, monkeypatch: pytest.MonkeyPatch
+    api: tuple[ApiServer, str], pool: Pool, discovery: Discovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     sleep = asyncio.sleep
@@ -166,7 +177,7 @@ async def test_watch_that_is_gone_at_once_is_followed_by_a_list_after_a_pause(
 async def test_token_that_expires_is_read_again_and_workers_stay_meanwhile(
     api: tuple[ApiServer, str],
     pool: Pool,
-    discovery: EndpointSliceDiscovery,
+    discovery: Discovery,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -186,7 +197,7 @@ async def test_token_that_expires_is_read_again_and_workers_stay_meanwhile(
 
 
 async def test_workers_stay_while_the_api_server_is_away(
-    api: tuple[ApiServer, str], pool: Pool, discovery: EndpointSliceDiscovery, monkeypatch: pytest.MonkeyPatch
+    api: tuple[ApiServer, str], pool: Pool, discovery: Discovery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpd_router.discovery._RETRY_SECONDS", (0.01,))
     server, _ = api
@@ -201,10 +212,10 @@ async def test_workers_stay_while_the_api_server_is_away(
 
 
 def test_worker_in_two_slices_stays_until_it_left_both(pool: Pool) -> None:
-    watch = ServiceWatch(Role.DECODE, "decode", "http", pool)
+    watch = WorkerWatch(DiscoveryPolicy(namespace="ns"), Role.DECODE, "decode", pool)
 
-    def slices(*raw: dict[str, Any]) -> list[_Slice]:
-        return msgspec.convert(list(raw), list[_Slice])
+    def slices(*raw: dict[str, Any]) -> list[Slice]:
+        return msgspec.convert(list(raw), list[Slice])
 
     both = slices(a_slice("a", ("10.0.0.1", True)), a_slice("b", ("10.0.0.1", False)))
     empty = {"metadata": {"name": "b"}, "endpoints": None, "ports": None}
@@ -220,7 +231,7 @@ def test_worker_in_two_slices_stays_until_it_left_both(pool: Pool) -> None:
 
 async def test_static_lists(pool: Pool) -> None:
     policy = DiscoveryPolicy(prefillers=("http://p:1",), decoders=("http://d:1", "http://d:2"))
-    discovery = make_discovery(policy, pool, Metrics(), Supervisor(), {})
+    discovery = make(policy, pool)
     assert isinstance(discovery, StaticDiscovery)
     await discovery.start()
     await discovery.stop()
@@ -230,8 +241,41 @@ async def test_static_lists(pool: Pool) -> None:
 def test_api_server_comes_from_the_pod(pool: Pool) -> None:
     policy = DiscoveryPolicy(discovery=DiscoveryKind.ENDPOINT_SLICES, namespace="n", decode_service="d")
     with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST"):
-        make_discovery(policy, pool, Metrics(), Supervisor(), {})
+        make(policy, pool)
     for host, url in (("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")):
-        made = make_discovery(policy, pool, Metrics(), Supervisor(), {"KUBERNETES_SERVICE_HOST": host})
+        made = make(policy, pool, {"KUBERNETES_SERVICE_HOST": host})
         assert isinstance(made, EndpointSliceDiscovery)
         assert made._server == url
+
+
+async def test_another_router_is_seen_until_it_has_left(
+    api: tuple[ApiServer, str], pool: Pool, tmp_path: Path
+) -> None:
+    server, url = api
+    policy = DiscoveryPolicy(
+        discovery=DiscoveryKind.ENDPOINT_SLICES, namespace="ns", decode_service="decode", router_service="router",
+        own_addresses=("10.0.1.1", "fd00::1"), api_server=url, service_account_directory=tmp_path,
+    )  # fmt: skip
+    metrics = Metrics()
+    others = OtherRouters(policy, metrics)
+    discovery = make_discovery(policy, pool, metrics, Supervisor(), {}, others=others)
+    # its own two addresses, and a router that is about to end
+    server.slices["router"] = [
+        a_slice("r4", ("10.0.1.1", False), ("10.0.1.2", True)), a_slice("r6", ("fd00:0::1", False)),
+    ]  # fmt: skip
+    assert not others.alone
+    await discovery.start()
+    try:
+        await until(lambda: bool(others.slices))
+        assert not others.alone
+        assert b"dpd_router_other_routers 1.0" in metrics.render()
+        server.event("router", "MODIFIED", a_slice("r4", ("10.0.1.1", False)))
+        await until(lambda: others.alone)
+        server.event("router", "MODIFIED", a_slice("r4", ("10.0.1.1", False), ("10.0.1.3", False)))
+        await until(lambda: not others.alone)
+    finally:
+        await discovery.stop()
+
+
+def test_a_router_without_a_service_of_its_own_is_alone() -> None:
+    assert OtherRouters(DiscoveryPolicy(), Metrics()).alone

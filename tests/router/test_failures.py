@@ -601,3 +601,15 @@ async def test_prompts_that_arrive_together_are_handed_to_different_decoders() -
         await rig.settled()
         assert all("/v1/completions" in engine.requests for engine in rig.cluster.decoders)
         assert [worker.load for worker in rig.decoders] == [0, 0]
+
+
+async def test_nothing_is_handed_over_beside_another_router() -> None:
+    async with running() as rig:
+        rig.router.others.alone = False
+        assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        assert rig.decisions("direct", Reason.OTHER_ROUTER) == 1
+        assert rig.cluster.prefillers[0].requests == {}
+        rig.router.others.alone = True
+        assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        assert rig.decisions("disaggregated", Reason.THRESHOLD) == 1
+        await rig.settled()
