@@ -31,7 +31,7 @@ class DeploymentSecrets(Construct):
         construct_id: str,
         *,
         deployment: Deployment,
-        removal_policy: cdk.RemovalPolicy,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create the deployment's own secrets.
 

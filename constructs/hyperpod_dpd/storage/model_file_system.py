@@ -39,7 +39,7 @@ class ModelFileSystem(Construct):
         vpc_id: str,
         subnet_id: str,
         client_security_group_ids: Sequence[str],
-        removal_policy: cdk.RemovalPolicy,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         after: IDependable | None = None,
     ) -> None:
         """Create it.

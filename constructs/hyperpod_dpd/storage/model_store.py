@@ -30,7 +30,7 @@ class ModelStore(Construct):
         *,
         deployment: Deployment,
         access_logs: AccessLogs,
-        removal_policy: cdk.RemovalPolicy,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create the bucket, or refer to the given one.
 
