@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from hyperpod_dpd import __version__
 from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
 from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.planner.shape import Shape
@@ -101,6 +102,8 @@ def rehearse_profiles(
         RefusedError: with every trouble of every profile, before any of them is started; or a profile did not start.
         UnreadableManifestError: with every file that is not YAML text.
     """
+    # the operator's pods cannot run here: what is rehearsed of its deployments is their rendering for the other backend
+    deployment = on_backend(deployment, "self-managed")
     plans = [plan_rehearsal([folder], deployment) for _, folder in profiles]
     if troubles := tuple(each for plan in plans for each in plan.troubles):
         raise RefusedError(troubles)
