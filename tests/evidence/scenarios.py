@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind, LMCacheConfig
-from dpd_simulator.config import Role
+from dpd_simulator.config import NixlConfig, Role
 from tests.evidence.rig import Inject, Rig, Setting
 
 
@@ -122,6 +122,13 @@ SCENARIOS: dict[str, Scenario] = {
         finding="wrong-role-decode",
         setting=Setting(decode_role=Role.COLOCATED),
         says="1 of 1 decoders show no LMCache",
+    ),
+    "NixlConnector: transfers fail": Scenario(
+        finding="transfer-failed",
+        setting=Setting(engine=EngineConfig(nixl=NixlConfig()), router={"transfer": "nixl"}),
+        inject=fault(FaultKind.TRANSFER_FAILED, "decode"),
+        target={"transfer": "nixl", "expects_efa": False},
+        says="transfers of",
     ),
     "operator: KV cache is not reused": Scenario(
         finding="keys-differ", setting=Setting(lmcache=LMCacheConfig(hash_seed=None)), target=BLIND

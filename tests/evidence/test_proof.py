@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind
+from dpd_simulator.config import NixlConfig
 from tests.evidence.rig import Setting, load, running
 from tests.evidence.scenarios import SCENARIOS
 
@@ -60,6 +61,14 @@ async def test_a_threshold_just_below_the_context_is_reached_by_measuring_the_wo
     async with running(setting) as rig:
         result = await rig.prove(threshold_tokens=3000)
     assert result.proved, "\n".join(result.lines())
+
+
+async def test_a_healthy_deployment_with_nixl_connector_is_proved() -> None:
+    setting = Setting(engine=EngineConfig(nixl=NixlConfig()), router={"transfer": "nixl"})
+    async with running(setting) as rig:
+        result = await rig.prove(transfer="nixl", expects_efa=False)
+    assert result.proved, "\n".join(result.lines())
+    assert result.numbers["transfers made by decoders"] == 1
 
 
 async def test_workers_that_meet_for_the_first_time_may_take_their_time_once() -> None:

@@ -204,23 +204,30 @@ class Case:
 
     @property
     def loaded_tokens(self) -> float:
-        """Tokens that LMCache or NIXL really loaded on the decoders; of NIXL bytes are known only."""
-        if self.target.transfer == "nixl":
-            return self.counted(self.target.decoders, "vllm:nixl_bytes_transferred_sum")
+        """Tokens that LMCache really loaded on the decoders, over all ranks."""
         return self.counted(self.target.decoders, "lmcache:num_hit_tokens_total")
 
     @property
+    def pulled(self) -> int:
+        """Transfers of NixlConnector that the decoders have made."""
+        return int(self.counted(self.target.decoders, "vllm:nixl_xfer_time_seconds_count"))
+
+    @property
+    def failed_pulls(self) -> int:
+        """Transfers of NixlConnector that failed on the decoders."""
+        return int(self.counted(self.target.decoders, "vllm:nixl_num_failed_transfers_total"))
+
+    @property
     def not_loading(self) -> tuple[str, ...]:
-        """Decoders that report tokens and load none."""
-        name = (
-            "vllm:nixl_bytes_transferred_sum"
-            if self.target.transfer == "nixl"
-            else "lmcache:num_hit_tokens_total"
-        )
+        """Decoders whose scheduler reports tokens that LMCache does not load."""
+        if self.target.transfer == "nixl":
+            # there the scheduler reports what has been pulled
+            return ()
         return tuple(
             url
             for url, samples in self.decoders.items()
-            if samples.total("vllm:external_prefix_cache_hits_total") > 0 and samples.total(name) == 0
+            if samples.total("vllm:external_prefix_cache_hits_total") > 0
+            and samples.total("lmcache:num_hit_tokens_total") == 0
         )
 
     @property

@@ -45,8 +45,10 @@ def numbers(case: Case) -> dict[str, object]:
         "tokens computed by prefillers": int(case.prefilled_tokens),
         "tokens given to LMCache by prefillers": int(case.stored_tokens),
         "tokens reported as handed over by decoders": int(case.reported_tokens),
-        ("bytes" if case.target.transfer == "nixl" else "tokens") + " loaded by decoders": int(
-            case.loaded_tokens
+        **(
+            {"transfers made by decoders": case.pulled}
+            if case.target.transfer == "nixl"
+            else {"tokens loaded by decoders": int(case.loaded_tokens)}
         ),
     }
     if case.busy.router is not None:
