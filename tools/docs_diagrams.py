@@ -56,10 +56,7 @@ class Part:
 
 
 COLUMN, ROW, TOP, PAD = 262, 42, 96, 12
-HIDDEN = {"Exports", "CDKMetadata", "BootstrapVersion", "CheckBootstrapVersion"}
-HELPER = "helper function of CDK"
-LARGE = 14
-"""A construct with more resources than this is shown by its parts."""
+HELPER = "helper functions of CDK"
 _LAST = (HELPER, "Parameters")
 
 
@@ -68,40 +65,32 @@ def constructs() -> str:
     deployment = load(DEPLOYMENT).deployment
     with tempfile.TemporaryDirectory() as folder:
         context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-        app = cdk.App(outdir=folder, context=context)
+        app = cdk.App(outdir=folder, context={**context, "aws:cdk:enable-path-metadata": True})
         stacks = build(app, deployment).all
-        app.synth()
-        tree = json.loads((Path(folder) / "tree.json").read_text(encoding="utf-8"))["tree"]["children"]
-    drawn = {
-        stack.node.id.removeprefix(f"{deployment.name}-"): _parts(tree[stack.node.id]) for stack in stacks
-    }
+        assembly = app.synth()
+        drawn = {
+            stack.node.id.removeprefix(f"{deployment.name}-"): _parts(
+                assembly.get_stack_by_name(stack.stack_name).template
+            )
+            for stack in stacks
+        }
     return _tree_picture(drawn)
 
 
-def _parts(stack: Mapping[str, Any]) -> list[Part]:
-    parts = [part for name, child in stack.get("children", {}).items() for part in _part(name, child)]
+def _parts(template: Mapping[str, Any]) -> list[Part]:
+    """Return the constructs of a stack by the paths of its resources; a construct that is nearly all by its parts."""
+    paths = [
+        (resource["Metadata"]["aws:cdk:path"].split("/")[1:], resource["Type"])
+        for resource in template["Resources"].values()
+    ]
+    large = {name for name, count in Counter(path[0] for path, _ in paths).items() if count > len(paths) / 2}
+    found: dict[str, Counter[str]] = {}
+    for path, kind in paths:
+        name = path[1] if path[0] in large else path[0]
+        shown = HELPER if re.match(r"Custom::|AWS[0-9a-f]{30,}|Custom[A-Z0-9]|AWSCDK|BucketNotif", name) else name
+        found.setdefault(shown, Counter())[kind.removeprefix("AWS::").replace("::", " ")] += 1
+    parts = [Part(name=name, resources=resources) for name, resources in found.items()]
     return sorted(parts, key=lambda part: part.name in _LAST)
-
-
-def _part(name: str, node: Mapping[str, Any]) -> Iterator[Part]:
-    resources = Counter(_resources(node))
-    if name in HIDDEN or not resources:
-        return
-    below = node.get("children", {})
-    if sum(resources.values()) > LARGE and len(below) > 1:
-        for child in below:
-            yield from _part(child, below[child])
-        return
-    helper = re.match(r"Custom::|AWS[0-9a-f]{30,}|Custom[A-Z0-9]", name)
-    yield Part(name=HELPER if helper else name, resources=resources)
-
-
-def _resources(node: Mapping[str, Any]) -> Iterator[str]:
-    kind = node.get("attributes", {}).get("aws:cdk:cloudformation:type")
-    if kind:
-        yield str(kind).removeprefix("AWS::").replace("::", " ")
-    for child in node.get("children", {}).values():
-        yield from _resources(child)
 
 
 def _tree_picture(stacks: Mapping[str, list[Part]]) -> str:
@@ -135,7 +124,7 @@ def _listed(resources: Counter[str]) -> str:
     shown = ", ".join(f"{kind.split(' ')[-1]}{f' ×{count}' if count > 1 else ''}" for kind, count in most[:2])
     rest = sum(count for _, count in most[2:])
     said = f"{shown} and {rest} more" if rest else shown
-    return said if len(said) <= 38 else f"{said[:37]}…"
+    return said if len(said) <= 34 else f"{said[:33]}…"
 
 
 # -- who may talk to whom -----------------------------------------------------------------------------------------
@@ -162,10 +151,10 @@ class Edge:
 BOX_WIDTH, BOX_HEIGHT = 196, 74
 POSITIONS = {
     "clients": (20, 120),
-    "proof": (20, 262),
-    "benchmark": (20, 404),
-    "observability": (392, 412),
-    "router": (392, 190),
+    "proof": (20, 372),
+    "benchmark": (20, 500),
+    "observability": (392, 500),
+    "router": (392, 140),
     "prefill": (774, 120),
     "decode": (774, 372),
 }
@@ -174,6 +163,10 @@ SHIFTS = {
     ("prefill", "decode"): (-66, 0, 0.5),
     ("observability", "prefill"): (0, 0, 0.72),
     ("router", "decode"): (0, 0, 0.3),
+    ("proof", "router"): (0, 0, 0.4),
+    ("proof", "prefill"): (0, 0, 0.45),
+    ("proof", "decode"): (0, 0, 0.3),
+    ("observability", "router"): (0, 0, 0.25),
 }
 """Pixels to the right and down, and how far along its label is, of arrows that would hide another."""
 
@@ -260,7 +253,7 @@ def _pods(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[st
 
 def _flow_picture(edges: list[Edge], pods: Mapping[str, tuple[str, ...]]) -> str:
     named = {name for edge in edges for name in (edge.source, edge.destination)} | set(pods)
-    width, height = 1010, 510
+    width, height = 1010, 600
     body = [
         text(20, 30, "Who may talk to whom", size=19, weight="bold"),
         text(
@@ -269,7 +262,7 @@ def _flow_picture(edges: list[Edge], pods: Mapping[str, tuple[str, ...]]) -> str
             "TCP connections that the rendered NetworkPolicies allow between pods; everything else is denied",
             fill=QUIET,
         ),
-        box(372, 84, 236, 206, fill=SHADE),
+        box(372, 84, 236, 156, fill=SHADE),
         box(744, 84, 256, 392, fill=SHADE),
         text(382, 104, "namespace …-system", size=12, fill=QUIET),
         text(754, 104, "namespace …-workers", size=12, fill=QUIET),
@@ -289,6 +282,7 @@ def _node(name: str, lines: tuple[str, ...]) -> list[str]:
     extra = lines or {
         "clients": ("pods that the file names",),
         "observability": ("in a namespace of its own",),
+        "proof": ("after each deployment",),
     }.get(name, ())
     return [
         box(x, y, BOX_WIDTH, BOX_HEIGHT, stroke=INK),
