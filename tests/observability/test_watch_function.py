@@ -224,6 +224,16 @@ def test_what_nobody_has_to_know_is_not_told(aws: Aws, event: dict[str, Any]) ->
     index.handler(event, None)
 
 
+@pytest.mark.parametrize(
+    "details", [None, {}, {"EventMetadata": None}, {"EventMetadata": {"Instance": "text"}}]
+)
+def test_an_error_without_details_is_told_without_a_cause(aws: Aws, details: Any) -> None:
+    event = operation("Error", "InstanceGroup prefill scaling failed")
+    event["detail"]["EventDetails"]["EventDetails"] = details
+    aws.will_publish(subject="llama: HyperPod error of prefill")
+    index.handler(event, None)
+
+
 def test_a_launch_that_is_tried_again_and_again_is_told_once_an_hour(aws: Aws) -> None:
     now = [0.0]
     again = json.loads(json.dumps(NO_CAPACITY))

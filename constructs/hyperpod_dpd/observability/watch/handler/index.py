@@ -115,14 +115,14 @@ def _operation(event: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, 
     headline = f"HyperPod error of {subject}" if failed else f"HyperPod replaces {subject}"
     return headline, {
         "detail": description,
-        "cause": _failure(said.get("EventDetails", {}).get("EventMetadata", {})),
+        "cause": _failure((said.get("EventDetails") or {}).get("EventMetadata") or {}),
         "group": str(said.get("InstanceGroupName", "")),
         **_origin(event, said),
     }
 
 
 def _health(event: Mapping[str, Any], detail: Mapping[str, Any]) -> tuple[str, dict[str, str]] | None:
-    summary = detail.get("HealthSummary", {})
+    summary = detail.get("HealthSummary") or {}
     if summary.get("HealthStatus") == "Healthy":
         return None
     status = str(summary.get("HealthStatus", "unknown")).lower()
@@ -139,7 +139,7 @@ def _state(event: Mapping[str, Any], detail: Mapping[str, Any]) -> tuple[str, di
     groups = [
         f"{group.get('InstanceGroupName')}: {group.get('Status')}, {group.get('CurrentCount')} of "
         f"{group.get('TargetCount')}"
-        for group in detail.get("InstanceGroups", ())
+        for group in detail.get("InstanceGroups") or ()
     ]
     if status not in ("Failed", "RollingBack", "Deleting"):
         return None
