@@ -115,7 +115,9 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.load import Mistake as Mistake
     from hyperpod_dpd.spec.load import UnreadableDeploymentError as UnreadableDeploymentError
     from hyperpod_dpd.spec.load import load as load
+    from hyperpod_dpd.spec.model import FolderOrigin as FolderOrigin
     from hyperpod_dpd.spec.model import FsxSource as FsxSource
+    from hyperpod_dpd.spec.model import HubOrigin as HubOrigin
     from hyperpod_dpd.spec.model import HuggingFaceSource as HuggingFaceSource
     from hyperpod_dpd.spec.model import Model as Model
     from hyperpod_dpd.spec.model import S3Source as S3Source
@@ -256,7 +258,9 @@ _EXPORTS = {
     "Mistake": "hyperpod_dpd.spec.load",
     "UnreadableDeploymentError": "hyperpod_dpd.spec.load",
     "load": "hyperpod_dpd.spec.load",
+    "FolderOrigin": "hyperpod_dpd.spec.model",
     "FsxSource": "hyperpod_dpd.spec.model",
+    "HubOrigin": "hyperpod_dpd.spec.model",
     "HuggingFaceSource": "hyperpod_dpd.spec.model",
     "Model": "hyperpod_dpd.spec.model",
     "S3Source": "hyperpod_dpd.spec.model",

@@ -6,6 +6,7 @@ import pytest
 from constructs import Construct
 
 import hyperpod_dpd
+from hyperpod_dpd import json_schema, spec
 from tools.public_api import FILE, text
 
 
@@ -51,3 +52,9 @@ def test_every_construct_accepts_interfaces_and_keyword_only_options() -> None:
             if f"{parameter.name}: {getattr(parameter.annotation, '__name__', '')}" in concrete
         ]
     assert wrong == []
+
+
+def test_every_value_of_the_deployment_file_is_public() -> None:
+    assert set(spec.__all__) - set(hyperpod_dpd.__all__) == set()
+    sections = set(json_schema()["$defs"])
+    assert sections - set(hyperpod_dpd.__all__) == set()
