@@ -72,7 +72,7 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "network.egress": (_C.NETWORK,),
     "network.interface_endpoints": (_C.NETWORK,),
     "network.flow_log_retention_days": (_C.NETWORK,),
-    "cluster.kubernetes_version": (_C.EKS, _C.OBJECTS),
+    "cluster.kubernetes_version": (_C.EKS, _C.OBJECTS, _C.PLATFORM),
     "cluster.endpoint_access": (_C.EKS,),
     "cluster.public_access_cidrs": (_C.EKS,),
     "cluster.administrators": (_C.EKS,),
@@ -100,7 +100,7 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "hyperpod.continuous_provisioning": (_C.HYPERPOD,),
     "hyperpod.tiered_storage_memory_percent": (_C.HYPERPOD,),
     "model.name": _EVERYTHING,
-    "model.source": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS),
+    "model.source": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS, _C.PLATFORM),
     "model.imported_from": (_C.IMPORT,),
     "model.repository": (_C.GENERATION, _C.ENDPOINT),
     "model.revision": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS),
@@ -170,16 +170,16 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "platform.observability_addon": (_C.PLATFORM,),
     "platform.scraping": (_C.PLATFORM, _C.OBJECTS),
     "platform.scraping_namespace": (_C.PLATFORM, _C.OBJECTS),
-    "platform.exporters": (_C.PLATFORM,),
+    "platform.exporters": (_C.PLATFORM, _C.OBJECTS),
     "platform.network_policies": (_C.EKS,),
     "platform.external_secrets": (_C.PLATFORM, _C.OBJECTS),
     "platform.autoscaling": (_C.PLATFORM, _C.OBJECTS),
     "platform.load_balancer_controller": (_C.PLATFORM, _C.OBJECTS),
     "platform.grafana": (_C.PLATFORM,),
     "platform.images.source": (_C.GENERATION, _C.ROUTER),
-    "platform.images.worker": (_C.GENERATION, _C.OBJECTS),
-    "platform.images.router": (_C.ROUTER,),
-    "platform.images.jobs": (_C.PLATFORM,),
+    "platform.images.worker": (_C.GENERATION, _C.OBJECTS, _C.PLATFORM),
+    "platform.images.router": (_C.ROUTER, _C.PLATFORM),
+    "platform.images.jobs": (_C.PLATFORM, _C.OBJECTS),
     "platform.images.mirror_public_images": (_C.PLATFORM,),
     "platform.alerts": (_C.PLATFORM,),
     "platform.nights_off": (_C.PLATFORM,),
@@ -193,8 +193,8 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
 }
 """Consequences by path, or by the path above it where every field below is used in one place.
 
-Tests render one change of each field that reaches a manifest and hold this table to the pods that then differ; the rows
-about infrastructure follow from the templates' create-only properties and are not held by a test.
+Tests hold this table to what differs: the pods, where a change of each field that reaches a manifest is rendered, and
+the stacks, where one of each field that reaches a template is synthesized.
 """
 
 _OPERATOR_ONLY = {_C.ENDPOINT}
@@ -244,6 +244,9 @@ def _is_below(path: str, pattern: str) -> bool:
     return path.startswith((f"{pattern}.", f"{pattern}["))
 
 
+_IMAGES = {f"platform.images.{name}" for name in ("worker", "router", "jobs")}
+
+
 def _narrowed(
     found: set[Consequence], difference: Difference, old: Deployment, new: Deployment
 ) -> set[Consequence]:
@@ -251,6 +254,9 @@ def _narrowed(
     if difference.path == "account" and None in (difference.old, difference.new):
         # naming the account that is deployed to already moves nothing
         return {Consequence.RESOURCES}
+    if difference.pattern in _IMAGES and None not in (difference.old, difference.new):
+        # builds come or go only where a digest takes their place
+        return found - {Consequence.PLATFORM}
     if not difference.pattern.startswith("hyperpod.instance_groups[]"):
         return found
     name = difference.path.partition("[")[2].partition("]")[0]
