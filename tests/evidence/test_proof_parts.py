@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dpd_router.generation import DECISION_HEADER as ROUTERS_HEADER
-from hyperpod_dpd.evidence.proof import Target, prompts, prove
+from hyperpod_dpd.evidence.proof import Target, prompts, prove, run
 from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.connection import Tried, attempt
 from hyperpod_dpd.evidence.proof.failures import FAILURES, diagnose
@@ -232,6 +232,36 @@ def test_the_header_is_the_routers() -> None:
     assert DECISION_HEADER == ROUTERS_HEADER
 
 
+def test_a_proof_waits_for_the_router_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = iter([1, 1, 0])
+    seen: list[int] = []
+
+    def read(*_: Any) -> Reading:
+        seen.append(next(others, 0))
+        return reading(f"dpd_router_other_routers {seen[-1]}\n")
+
+    monkeypatch.setattr(run, "read", read)
+    monkeypatch.setattr(run, "POLL_SECONDS", 0.001)
+    said: list[str] = []
+    with server(talks_otherwise) as url:
+        prove(
+            replace(TARGET, url=url, company_seconds=30, timeout_seconds=2, request_seconds=1),
+            say=said.append,
+        )
+    assert said[0] == "waiting for another router to end"
+    assert seen[:4] == [1, 1, 0, 0]
+
+
+def test_a_router_that_never_ends_is_waited_for_no_longer_than_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "read", lambda *_: reading("dpd_router_other_routers 1\n"))
+    monkeypatch.setattr(run, "POLL_SECONDS", 0.01)
+    began = time.monotonic()
+    with server(talks_otherwise) as url:
+        result = prove(replace(TARGET, url=url, company_seconds=0.2, timeout_seconds=2, request_seconds=1))
+    assert not result.proved
+    assert time.monotonic() - began < 5
+
+
 # Failures by hand ------------------------------------------------------------------------------------------------------
 
 PREFILLER, DECODER = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
@@ -314,6 +344,7 @@ BY_HAND: dict[str, Case] = {
     "bad-answer": case(long=refused(500)),
     "buffer-lost": case(direct("buffer_leaked")),
     "pair-broken": case(direct("pair_broken")),
+    "other-router": case(direct("other_router")),
     "models-differ": case(direct("model_not_on_both_roles")),
     "not-handed-over": case(direct("tokenize_failed")),
     "prefill-failed": case(fallback("prefill_rejected")),

@@ -11,7 +11,11 @@ from hyperpod_dpd.observability.scraping import OPERATOR_ROLE_LABEL
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.names import Component
-from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY, drain_grace_seconds
+from hyperpod_dpd.serving.router_arguments import (
+    API_KEYS_DIRECTORY,
+    drain_grace_seconds,
+    router_grace_seconds,
+)
 from hyperpod_dpd.spec import Deployment
 
 REQUEST_SECONDS: Final = 90
@@ -63,6 +67,8 @@ def target_arguments(deployment: Deployment) -> Iterator[tuple[str, str]]:
         yield "chunk-tokens", str(facts.chunk_tokens)
         yield "buffer-chunks", str(facts.decode.pd_buffer.chunks)
         yield "drain-seconds", str(drain_grace_seconds(deployment) + _DRAIN_MARGIN_SECONDS)
+    if not operated:
+        yield "company-seconds", str(router_grace_seconds(deployment))
     yield "request-seconds", str(REQUEST_SECONDS)
     yield "timeout-seconds", str(TIMEOUT_SECONDS)
 

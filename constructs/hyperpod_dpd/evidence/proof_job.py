@@ -20,7 +20,7 @@ from hyperpod_dpd.serving.pod import Container, Volume, empty_dir, pod_spec
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import Rendering, rendered_files, write
 from hyperpod_dpd.serving.router import USER_ID, off_gpu_nodes
-from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY
+from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY, router_grace_seconds
 from hyperpod_dpd.serving.secrets import API_KEYS_SECRET
 from hyperpod_dpd.spec import Deployment
 
@@ -97,7 +97,7 @@ class ProofJob(Construct):
             spec={
                 # a second try would only hide a deployment that hands over every other time
                 "backoffLimit": 0,
-                "activeDeadlineSeconds": TIMEOUT_SECONDS + START_SECONDS,
+                "activeDeadlineSeconds": router_grace_seconds(deployment) + TIMEOUT_SECONDS + START_SECONDS,
                 "template": {
                     "metadata": {"labels": self._labels},
                     "spec": {**self._pod(arguments), "restartPolicy": "Never"},

@@ -4,7 +4,6 @@ import json
 from typing import Any, Final
 
 import cdk8s_plus_27 as kplus
-from cdk8s import ApiObject, JsonPatch
 from constructs import Construct
 
 from hyperpod_dpd.rules.kubernetes.dpd_k8s_009 import LONGEST_IDLE_SECONDS
@@ -15,7 +14,12 @@ from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.objects import api_object, leave_out, metadata
 from hyperpod_dpd.serving.pod import Container, Volume, empty_dir, http_probe, pod_spec
-from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY, load_balancer_idle_seconds
+from hyperpod_dpd.serving.router_arguments import (
+    API_KEYS_DIRECTORY,
+    DEREGISTRATION_SECONDS,
+    load_balancer_idle_seconds,
+    router_grace_seconds,
+)
 from hyperpod_dpd.serving.secrets import API_KEYS_SECRET
 from hyperpod_dpd.serving.worker import disruption_budget
 from hyperpod_dpd.spec import Deployment, LoadBalancer
@@ -26,11 +30,13 @@ NOTIFICATION_PORT_NAME: Final = "kv-notify"
 USER_ID: Final = 65532
 """User and group of the router's process, as its image has it."""
 
-SHUTDOWN_MARGIN_SECONDS: Final = 120
-"""Time after the last answer in which unfinished hand-offs are drained, so that no decoder keeps their chunks."""
+OWN_ADDRESSES_VARIABLE: Final = "DPD_ROUTER_OWN_ADDRESSES"
+"""Tells the router which addresses behind its Service are its own; the others are another router's."""
 
-DEREGISTRATION_SECONDS: Final = 15
-"""Time in which a load balancer or kube-proxy still sends new connections to a pod that is to end."""
+LONGEST_START_SECONDS: Final = 12 * 3600
+"""How long the first decoder may take: as long as CloudFormation waits for nodes. Then the router restarts, and waits."""
+
+_START_PERIOD_SECONDS: Final = 5
 
 
 class IdleTimeoutTooLongError(ValueError):
@@ -40,8 +46,9 @@ class IdleTimeoutTooLongError(ValueError):
 class Router(Construct):
     """One replica, because it owns the notification socket and the books of every decoder's buffer.
 
-    Two would each see half of the notifications and both believe that a buffer is theirs. `Recreate` keeps an
-    update from running two at once.
+    Two would each see half of the notifications and both believe that a buffer is theirs. An update runs two for a
+    while all the same, so that no request meets a closed door: as long as a router sees another one behind its Service
+    it hands nothing over, and every prompt is decoded where it is prefilled.
     """
 
     def __init__(
@@ -78,7 +85,7 @@ class Router(Construct):
             spec={
                 "replicas": 1,
                 "revisionHistoryLimit": 3,
-                "strategy": {"type": "Recreate"},
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
                 "selector": {"matchLabels": self._selector},
                 "template": {"metadata": {"labels": self._labels}, "spec": self._pod(arguments)},
             },
@@ -99,17 +106,23 @@ class Router(Construct):
         return metadata(name, namespace=namespace, labels=self._labels)
 
     def _grant(self, account: kplus.ServiceAccount) -> None:
-        """Let the router read the EndpointSlices of the workers' namespace, and nothing else."""
-        namespace = names.workers_namespace(self._deployment)
-        role = kplus.Role(self, "role", metadata=self._metadata("router-discovery", namespace))
-        role.allow(
-            ["get", "list", "watch"],
-            kplus.ApiResource.ENDPOINT_SLICES,  # type: ignore[arg-type] # jsii leaves the optional member out
-        )
-        binding = kplus.RoleBinding(
-            self, "role-binding", metadata=self._metadata("router-discovery", namespace), role=role
-        )
-        binding.add_subjects(account)
+        """Let the router read the EndpointSlices of the workers and of its own Service, and nothing else."""
+        for suffix, namespace in (
+            ("", names.workers_namespace(self._deployment)),
+            ("-system", self._namespace),
+        ):
+            role = kplus.Role(self, f"role{suffix}", metadata=self._metadata("router-discovery", namespace))
+            role.allow(
+                ["get", "list", "watch"],
+                kplus.ApiResource.ENDPOINT_SLICES,  # type: ignore[arg-type] # jsii leaves the optional member out
+            )
+            binding = kplus.RoleBinding(
+                self,
+                f"role-binding{suffix}",
+                metadata=self._metadata("router-discovery", namespace),
+                role=role,
+            )
+            binding.add_subjects(account)
 
     def _add_service(self) -> kplus.Service:
         service = kplus.Service(
@@ -129,9 +142,6 @@ class Router(Construct):
         leave_out(service, "/spec/externalIPs")
         for label, value in self._selector.items():
             service.select_label(label, value)
-        # without a decoder the router is not ready; its clients shall read 503 and when to come back, and
-        # notifications that are under way shall still arrive
-        ApiObject.of(service).add_json_patch(JsonPatch.add("/spec/publishNotReadyAddresses", True))  # noqa: FBT003
         return service
 
     def _pod(self, arguments: tuple[str, ...]) -> dict[str, Any]:
@@ -151,8 +161,21 @@ class Router(Construct):
                 {"name": NOTIFICATION_PORT_NAME, "containerPort": names.NOTIFICATION_PORT},
             ),
             resources={"requests": size, "limits": size},
+            environment=(
+                {
+                    "name": OWN_ADDRESSES_VARIABLE,
+                    "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}},
+                },
+            ),
             probes={
-                "readinessProbe": _probe("/ready", period_seconds=5, failure_threshold=2),
+                # before its first decoder a new router takes nothing from the one that still has them
+                "startupProbe": _probe(
+                    "/ready",
+                    period_seconds=_START_PERIOD_SECONDS,
+                    failure_threshold=LONGEST_START_SECONDS // _START_PERIOD_SECONDS,
+                ),
+                # later, without a decoder, clients shall read 503 and when to come back
+                "readinessProbe": _probe("/health", period_seconds=5, failure_threshold=2),
                 "livenessProbe": _probe("/health", period_seconds=10, failure_threshold=6),
             },
             lifecycle={"preStop": {"sleep": {"seconds": DEREGISTRATION_SECONDS}}},
@@ -163,11 +186,7 @@ class Router(Construct):
             api_token=True,
             containers=(container,),
             volumes=volumes,
-            grace_seconds=(
-                self._deployment.serving.longest_generation_seconds
-                + DEREGISTRATION_SECONDS
-                + SHUTDOWN_MARGIN_SECONDS
-            ),
+            grace_seconds=router_grace_seconds(self._deployment),
             affinity=off_gpu_nodes(self._deployment),
             user=USER_ID,
         )

@@ -19,6 +19,12 @@ LARGEST_BODY_MIB: Final = 32
 DRAIN_MARGIN_SECONDS: Final = 20
 """Time by which the drain of an unfinished hand-off comes after the sender has given up on it."""
 
+SHUTDOWN_MARGIN_SECONDS: Final = 120
+"""Time after the last answer in which unfinished hand-offs are drained, so that no decoder keeps their chunks."""
+
+DEREGISTRATION_SECONDS: Final = 15
+"""Time in which a load balancer or kube-proxy still sends new connections to a pod that is to end."""
+
 _KEEPALIVE_MARGIN_SECONDS: Final = 30
 
 _PARSERS: Final = ("--reasoning-parser", "--tool-call-parser", "--enable-auto-tool-choice")
@@ -58,6 +64,12 @@ def load_balancer_idle_seconds(deployment: Deployment) -> int:
     return min(deployment.serving.longest_generation_seconds + wait, LONGEST_IDLE_SECONDS)
 
 
+def router_grace_seconds(deployment: Deployment) -> int:
+    """Return how long a router that is to end may take, in seconds: its longest answer is finished, hand-offs drained."""
+    longest = deployment.serving.longest_generation_seconds
+    return longest + DEREGISTRATION_SECONDS + SHUTDOWN_MARGIN_SECONDS
+
+
 def drain_grace_seconds(deployment: Deployment) -> int:
     """Return how long the router waits, in seconds, before it clears away a hand-off that was not heard of."""
     return math.ceil(deployment.serving.transfer.allocation_timeout_seconds) + DRAIN_MARGIN_SECONDS
@@ -74,6 +86,9 @@ def _discovery(
         yield "prefill-service", names.worker_service(Role.PREFILL)
     yield "decode-service", decoders.value
     yield "worker-port-name", names.WORKER_HTTP_PORT_NAME
+    # during an update it is not alone, and must not hand over
+    yield "router-service", names.router_service()
+    yield "router-namespace", names.system_namespace(deployment)
 
 
 def _hand_off(deployment: Deployment, facts: ServingFacts) -> Iterator[tuple[str, str]]:

@@ -181,6 +181,14 @@ FAILURES: tuple[Failure, ...] = (
         runbook="DpdPdBufferLost",
     ),
     Failure(
+        id="other-router",
+        topic=Topic.LONG,
+        seen=seen.other_router,
+        cause="the router of before finishes long answers, or a second router runs in the deployment's namespace",
+        rules=("DPD-LINT-402",),
+        fix="prove again when its pod is gone; without one, look for a second Deployment of the router",
+    ),
+    Failure(
         id="pair-broken",
         topic=Topic.LONG,
         seen=seen.pair_broken,

@@ -122,6 +122,7 @@ def _target(given: argparse.Namespace) -> Target:
         efa_query_region=given.efa_query_region,
         expects_efa=given.efa,
         forbidden=given.forbidden,
+        company_seconds=given.company_seconds,
         timeout_seconds=given.timeout_seconds,
         request_seconds=given.request_seconds,
         drain_seconds=given.drain_seconds,
@@ -162,6 +163,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--log-container", default="", help="read the logs of the decoders' containers")
     parser.add_argument("--api-key-file", type=Path)
     parser.add_argument("--event", action="store_true", help="tell the verdict in a Kubernetes Event")
+    parser.add_argument(
+        "--company-seconds", type=_seconds, default=0.0, help="wait for another router to end"
+    )
     parser.add_argument("--timeout-seconds", type=_seconds, default=240.0)
     parser.add_argument("--request-seconds", type=_seconds, default=90.0)
     parser.add_argument("--drain-seconds", type=_seconds, default=60.0)

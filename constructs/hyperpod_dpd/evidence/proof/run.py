@@ -12,7 +12,7 @@ from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.connection import attempt
 from hyperpod_dpd.evidence.proof.failures import diagnose
 from hyperpod_dpd.evidence.proof.logs import retrievals
-from hyperpod_dpd.evidence.proof.observe import Reading, read, waiting_at
+from hyperpod_dpd.evidence.proof.observe import READ_SECONDS, Reading, read, waiting_at
 from hyperpod_dpd.evidence.proof.report import notes, numbers, sources
 from hyperpod_dpd.evidence.proof.result import ProofResult, Verdict
 from hyperpod_dpd.evidence.proof.send import Sent, send
@@ -47,8 +47,10 @@ def prove(
         say: is told what happens.
 
     Returns:
-        A verdict, whatever the workers do, within `target.timeout_seconds`.
+        A verdict, whatever the workers do, within `target.timeout_seconds` (and `target.company_seconds` before).
     """
+    if target.company_seconds > 0:
+        _await_end_of_others(target, say)
     started = time.monotonic()
     deadline = Deadline(target.timeout_seconds)
     say(f"reading the counters of {1 + len(target.prefillers) + len(target.decoders)} processes")
@@ -105,6 +107,21 @@ def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) ->
         elif not case.is_worth_another_try:
             break
     return _settled(case, start, deadline)
+
+
+def _await_end_of_others(target: Target, say: Callable[[str], None]) -> None:
+    """Wait until no other router is left: next to one that ends, a new one hands nothing over."""
+    deadline = Deadline(target.company_seconds)
+    told = False
+    while _has_company(read(target, Deadline(READ_SECONDS))) and deadline.left > 0:
+        if not told:
+            say("waiting for another router to end")
+            told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _has_company(now: Reading) -> bool:
+    return now.router is not None and now.router.total("dpd_router_other_routers") > 0
 
 
 def _with_long_prompts(

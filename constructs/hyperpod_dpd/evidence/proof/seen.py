@@ -162,6 +162,16 @@ def buffer_leaked(case: Case) -> str | None:
     )
 
 
+def other_router(case: Case) -> str | None:
+    """Say that another router is there, beside which nothing is handed over."""
+    beside = case.direct.get("other_router", 0)
+    return (
+        f"{beside} of {long_ones(case)} were not handed over: another router is still there"
+        if beside
+        else None
+    )
+
+
 def pair_broken(case: Case) -> str | None:
     """Say that the router keeps a prefiller and a decoder apart."""
     broken = case.direct.get("pair_broken", 0)

@@ -35,7 +35,9 @@ class Target:
         efa_query_region: region with which requests to that Prometheus are signed; None: unsigned.
         expects_efa: whether the KV cache must cross the EFA. False where there is none, as in a rehearsal.
         forbidden: `host:port` to which no connection may be possible from here; None: not tried.
-        timeout_seconds: the verdict is there by then.
+        company_seconds: how long another router may take to end before the proof begins; beside it nothing is handed
+            over.
+        timeout_seconds: the verdict is there by then, counted from that beginning.
         request_seconds: longest time for one answer.
         drain_seconds: how long the router takes to clear away a hand-off whose notification did not come; what its
             clearing finds tells a lost notification from a failed transfer.
@@ -62,6 +64,7 @@ class Target:
     efa_query_region: str | None = None
     expects_efa: bool = True
     forbidden: str | None = None
+    company_seconds: float = 0.0
     timeout_seconds: float = 240.0
     request_seconds: float = 90.0
     drain_seconds: float = 60.0
