@@ -4,7 +4,7 @@ The pods are those of the rendered manifests with room for so many: one decoder 
 takes 1,024 requests. Time is dilated, so that two cores can carry what a GPU would emit: the engines' clock runs slower than
 the real one, and what is measured is real. The same clients ask the decoder itself first; the difference is the router.
 
-    python -m tools.rehearse_streams [--streams 1000] [--tokens 64] [--compression 0.25] [--json PATH]
+    python -m tools.rehearse_streams [--streams 1000] [--tokens 64] [--compression 0.5] [--json PATH]
 """
 
 import argparse
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--deployment", type=Path, default=ROOT / "deployments/llama-3.3-70b-p5.yaml")
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--compression", type=float, default=0.25, help="below 1: time is dilated")
+    parser.add_argument("--compression", type=float, default=0.5, help="below 1: time is dilated")
     parser.add_argument("--json", type=Path, help="also write the results here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpd-streams-") as folder:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from hyperpod_dpd.catalog.engines import version_tuple
 from hyperpod_dpd.catalog.models import ModelGeometry
 from hyperpod_dpd.lint.model import Router, Worker
 from hyperpod_dpd.physics import (
@@ -21,6 +22,8 @@ from hyperpod_dpd.physics import (
 from hyperpod_dpd.planner.step import StepModel, step_model
 from hyperpod_dpd.rehearsal.process import SETTINGS
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
+from hyperpod_dpd.rules.serving.dpd_srv_512 import ASYNCHRONOUS_SINCE
+from hyperpod_dpd.spec import Role
 from hyperpod_dpd.spec.value import record
 
 _PACKAGES: Final = ("dpd_router", "dpd_simulator")
@@ -47,6 +50,8 @@ class SimulatedWorker:
     """Of one rank."""
 
     lmcache_version: str
+    answers_wait_for_next_step: bool
+    """As the planner takes it from measurements: an eager prefiller whose transfers run beside its steps."""
 
 
 def simulated(worker: Worker, geometry: ModelGeometry) -> SimulatedWorker:
@@ -91,6 +96,10 @@ def simulated(worker: Worker, geometry: ModelGeometry) -> SimulatedWorker:
         kv_tokens=memory.kv_tokens,
         kv_bytes_per_token=kv_bytes,
         lmcache_version=worker.engine.lmcache,
+        answers_wait_for_next_step=worker.role is Role.PREFILL
+        and worker.through_lmcache
+        and worker.engine.lmcache_version >= version_tuple(ASYNCHRONOUS_SINCE)
+        and worker.arguments.last("--enforce-eager") is not None,
     )
 
 
@@ -163,7 +172,10 @@ class SimulatedEngines:
         file.write_text(
             json.dumps(
                 {
-                    "arguments": [word for pair in arguments.items() for word in pair],
+                    "arguments": [
+                        *(word for pair in arguments.items() for word in pair),
+                        *(["--answers-wait-for-next-step"] if engine.answers_wait_for_next_step else []),
+                    ],
                     "step_model": _fields(engine.times),
                 }
             ),

@@ -95,6 +95,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Startup:
         "prefix_caching": parsed.enable_prefix_caching,
         "prompt_tokens_details": parsed.enable_prompt_tokens_details,
         "automatic_tool_choice": parsed.enable_auto_tool_choice,
+        "answers_wait_for_next_step": parsed.answers_wait_for_next_step,
         "seed": parsed.seed,
         "execute_model_timeout_seconds": float(environment.get("VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS", "300")),
     }
@@ -158,6 +159,11 @@ def _parser() -> _Parser:
         "--kv-bytes-per-token-per-rank", type=int, help="default: from the model's config.json, else 40,960"
     )
     simulator.add_argument("--lmcache-version", default="0.5.3")
+    simulator.add_argument(
+        "--answers-wait-for-next-step",
+        action="store_true",
+        help="first tokens and KV bytes leave when the next step has ended, as behind a busy eager prefiller",
+    )
     return parser
 
 

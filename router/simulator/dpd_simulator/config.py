@@ -101,6 +101,8 @@ class EngineConfig:
         nixl: hand-off through NixlConnector.
         execute_model_timeout_seconds: a forward pass that takes longer kills the engine
             (`VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS`).
+        answers_wait_for_next_step: first tokens and KV bytes leave when the next step has ended, if one follows at
+            once: an eager prefiller that launches a step does nothing else (docs/evidence/h200-two-gpus.md).
         seed: of the engine's own generator, which unseeded requests share.
     """
 
@@ -120,6 +122,7 @@ class EngineConfig:
     lmcache: LMCacheConfig | None = None
     nixl: NixlConfig | None = None
     execute_model_timeout_seconds: float = 300.0
+    answers_wait_for_next_step: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -58,6 +58,8 @@ class Engine:
         self._generator = random.Random(config.seed)  # noqa: S311 - reproducible text, not secrets
         self._waiting: deque[EngineSequence] = deque()
         self._running: list[EngineSequence] = []
+        self._held: list[EngineSequence] = []
+        """What the last step computed, where it waits for the end of the next one."""
         self._wake = asyncio.Event()
         self._deadline: float | None = None
         self._loop_task: asyncio.Task[None] | None = None
@@ -142,6 +144,11 @@ class Engine:
         self._drop_finished()
         plan = [] if self._faults.active(FaultKind.HANG) else self._schedule()
         self._update_gauges()
+        if not plan and self._held:
+            # no step follows that would keep the process busy
+            held, self._held = self._held, []
+            await self._end_of_step(held)
+            return
         if not plan:
             self._deadline = None
             self._wake.clear()
@@ -152,15 +159,25 @@ class Engine:
         slow = self._faults.strike(FaultKind.SLOW)
         factor = slow.factor if slow else 1.0
         self._deadline = started + factor * (self._step_times.step_seconds(shape) + self._load(plan))
+        sequences = [sequence for sequence, _ in plan]
         for sequence, tokens in plan:
             sequence.computed_tokens += tokens
+        if self.config.answers_wait_for_next_step:
+            # the copy is part of the forward pass, whenever the bytes leave
+            self._deadline += factor * self._step_times.store_seconds(shape.prefill_tokens)
+            held, self._held = self._held, sequences
+            sequences = [sequence for sequence in held if sequence not in self._held]
         await self._clock.sleep_until(self._deadline)
-        copied_tokens = await self._save([sequence for sequence, _ in plan])
-        if copied_tokens:
+        await self._end_of_step(sequences, factor)
+        self.metrics.iteration_tokens.observe(shape.prefill_tokens + shape.decode_sequences)
+
+    async def _end_of_step(self, sequences: list[EngineSequence], factor: float = 1.0) -> None:
+        """Hand over and answer what was computed."""
+        copied_tokens = await self._save(sequences)
+        if copied_tokens and not self.config.answers_wait_for_next_step:
             self._deadline = self._clock.now() + factor * self._step_times.store_seconds(copied_tokens)
             await self._clock.sleep_until(self._deadline)
-        self.metrics.iteration_tokens.observe(shape.prefill_tokens + shape.decode_sequences)
-        for sequence, _ in plan:
+        for sequence in sequences:
             self._finish_step(sequence)
 
     async def _save(self, sequences: list[EngineSequence]) -> int:

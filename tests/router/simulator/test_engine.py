@@ -54,6 +54,26 @@ async def test_a_long_prompt_is_prefilled_in_parts_and_then_decoded(hub_factory:
     assert [step.decode_context_tokens for step in recorder.steps[3:]] == [1200, 1201]
 
 
+@pytest.mark.parametrize(("held", "between"), [(True, (0.0, 0.2)), (False, (0.2, 1.0))])
+async def test_answers_of_a_busy_engine_may_wait_for_its_next_step(
+    held: bool, between: tuple[float, float], hub_factory: HubFactory
+) -> None:
+    engine = EngineConfig(max_num_batched_tokens=512, answers_wait_for_next_step=held)
+    times = ConstantStepTimes(prefill_seconds_per_token=0.4 / 512)
+    hub = await hub_factory(SimulatedCluster(colocated=1, engine=engine, step_times=times))
+    loop = asyncio.get_running_loop()
+
+    async def ask(seed: int) -> float:
+        await hub.post(hub.cluster.colocated[0], COMPLETIONS, prompt=ids(512, seed), max_tokens=1)
+        return loop.time()
+
+    began = loop.time()
+    first, second = sorted(await asyncio.gather(ask(1), ask(2)))
+    # two prompts of a step each: the first answer comes after its own step, or with the second one
+    assert between[0] <= second - first < between[1]
+    assert second - began >= 0.8
+
+
 async def test_max_num_seqs_bounds_the_batch_and_the_others_wait(hub_factory: HubFactory) -> None:
     recorder = Recorder()
     engine = EngineConfig(max_num_seqs=4)
