@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from hyperpod_dpd.derive.model_store import has_bucket
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
-from hyperpod_dpd.spec import Deployment, FolderOrigin
+from hyperpod_dpd.spec import Deployment, FolderOrigin, S3Source
+from hyperpod_dpd.spec.model import ModelSource
 
 
 @deployment_rule(
@@ -35,3 +36,18 @@ def import_has_both_ends(deployment: Deployment) -> Iterator[Problem]:
             limit="`s3://bucket/folder`, the folder that holds `config.json`",
             fix=f"write `{model.imported_from.uri.rstrip('/')}/…` with the folder of the model",
         )
+    elif isinstance(model.imported_from, FolderOrigin) and _own_folder(model.source) == (
+        model.imported_from.uri.rstrip("/")
+    ):
+        yield Problem(
+            path="model.imported_from.uri",
+            says="the folder would be imported into itself",
+            given=f"`uri: {model.imported_from.uri}`",
+            fix="remove `imported_from`: the model is there already",
+        )
+
+
+def _own_folder(source: ModelSource) -> str | None:
+    if not isinstance(source, S3Source) or source.bucket is None or not source.prefix.strip("/"):
+        return None
+    return f"s3://{source.bucket}/{source.prefix.strip('/')}"

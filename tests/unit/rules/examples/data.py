@@ -47,6 +47,7 @@ _ROOT = {"AWS": "arn:aws:iam::111122223333:root"}
 _AT = "Resources.It.Properties"
 _EXISTING = {"file_system_id": "fs-0123456789abcdef0", "dns_name": "fs.example", "mount_name": "abcd"}
 _SECRET = "arn:aws:secretsmanager"
+_MIRRORED = {"mirror_public_images": True}
 _BY_DIGEST = "registry.example/image@sha256:" + "a" * 64
 
 EXAMPLES = (
@@ -248,6 +249,14 @@ EXAMPLES = (
             ),
             Bad(
                 case={
+                    "model.imported_from": {"type": "s3", "uri": "s3://mine/llama/"},
+                    "model.source": {"type": "s3", "bucket": "mine", "prefix": "llama"},
+                },
+                at="model.imported_from.uri",
+                mentions=("imported into itself",),
+            ),
+            Bad(
+                case={
                     "model.imported_from": {"type": "huggingface"},
                     "model.source": {"type": "huggingface"},
                 },
@@ -359,6 +368,25 @@ EXAMPLES = (
                 ),
             ),
             Bad(case={"model.source": {"type": "huggingface"}}, at="model.source.token_secret"),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-017",
+        good=(
+            {"serving.engine.image": "registry.example/vllm"},
+            {"serving.engine.image": "registry.example:5000/vllm:1", "platform.images": _MIRRORED},
+            {"serving.engine.image": _BY_DIGEST, "platform.images": _MIRRORED},
+            {
+                "serving.engine.image": "111122223333.dkr.ecr.us-east-1.amazonaws.com/vllm",
+                "platform.images": _MIRRORED,
+            },
+        ),
+        bad=(
+            Bad(
+                case={"serving.engine.image": "registry.example:5000/vllm", "platform.images": _MIRRORED},
+                at="serving.engine.image",
+                mentions=("`image: registry.example:5000/vllm`",),
+            ),
         ),
     ),
 )
