@@ -204,3 +204,20 @@ def test_the_rule_pack_finds_nothing_else(tmp_path: Path) -> None:
         application.synth()
     (pack,) = json.loads((tmp_path / "validation-report.json").read_text())["pluginReports"]
     assert {violation["ruleName"] for violation in pack["violations"]} == ACCEPTED
+
+
+def test_metrics_are_there_for_alarms_and_dashboards_of_your_own() -> None:
+    _, stack = app()
+    watch = stack.node.find_child("Watch")
+    assert isinstance(watch, ClusterWatch)
+    metrics = {
+        "NodesMissing": watch.metric_missing_nodes(),
+        "AddonsUnhealthy": watch.metric_unhealthy_addons(),
+        "TrainingPlanHoursLeft": watch.metric_training_plan_hours("p5"),
+    }
+    for name, metric in metrics.items():
+        assert (metric.namespace, metric.metric_name) == ("HyperPodDpd", name)
+        assert metric.dimensions is not None
+        assert metric.dimensions["Deployment"] == "llama"
+    with pytest.raises(ValueError, match="given `other`; limit `p5`"):
+        watch.metric_training_plan_hours("other")

@@ -187,20 +187,20 @@ class ClusterWatch(Construct):
     def _alarms(self) -> Iterator[tuple[str, cloudwatch.Alarm]]:
         yield self._alarm(
             "nodes-missing",
-            self._metric(index.NODES),
+            self.metric_missing_nodes(),
             above=0,
             minutes=NODE_GRACE_MINUTES,
             says="The instance groups want more nodes than run: a node is being replaced, or none can be had.",
         )
         yield self._alarm(
             "addons-unhealthy",
-            self._metric(index.ADDONS),
+            self.metric_unhealthy_addons(),
             above=0,
             minutes=ADDON_GRACE_MINUTES,
             says="An EKS add-on reports an issue, or its update failed.",
         )
         for plan in self._plans:
-            hours = self._metric(index.PLAN_HOURS, {"TrainingPlan": plan})
+            hours = self.metric_training_plan_hours(plan)
             for limit in (PLAN_WARNING_HOURS, PLAN_LAST_CALL_HOURS):
                 yield self._alarm(
                     f"training-plan-{plan}-{limit}-hours",
@@ -226,6 +226,27 @@ class ClusterWatch(Construct):
             minutes=CHECK_MINUTES,
             says="An event of HyperPod could not be passed on, or a check failed; the function's log says why.",
         )
+
+    def metric_missing_nodes(self) -> cloudwatch.Metric:
+        """Nodes that the instance groups want and that do not run: the most within five minutes."""
+        return self._metric(index.NODES)
+
+    def metric_unhealthy_addons(self) -> cloudwatch.Metric:
+        """EKS add-ons with an issue or a failed update: the most within five minutes."""
+        return self._metric(index.ADDONS)
+
+    def metric_training_plan_hours(self, plan: str) -> cloudwatch.Metric:
+        """Hours until the training plan named `plan` ends and its instances are taken.
+
+        Raises:
+            ValueError: no instance group of the deployment has a training plan of that name.
+        """
+        if plan not in self._plans:
+            listed = ", ".join(f"`{each}`" for each in self._plans) or "none"
+            raise ValueError(
+                f"no such training plan: given `{plan}`; limit {listed}. help: name one of the groups"
+            )
+        return self._metric(index.PLAN_HOURS, {"TrainingPlan": plan})
 
     def _metric(
         self, name: str, dimensions: dict[str, str] | None = None, *, statistic: str = "Maximum"
