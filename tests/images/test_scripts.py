@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import textwrap
 from dataclasses import dataclass
@@ -303,6 +304,17 @@ def test_the_build_specification_hands_the_digest_out(bench: Bench) -> None:
     )
     assert ran.code == 0, ran.errors
     assert ran.out.splitlines()[-1] == f"{REPOSITORY}@{DIGEST}"
+
+
+@pytest.mark.parametrize("text", ["images/buildspec.yml", "images/mirror.yml", "images/worker/Dockerfile"])
+def test_scripts_run_whatever_an_archive_made_of_their_mode(text: str) -> None:
+    called = [
+        line
+        for line in (ROOT / text).read_text(encoding="utf-8").splitlines()
+        if re.search(r"\S+\.sh\b", line) and not line.startswith(("#", "COPY"))
+    ]
+    assert called
+    assert all(re.search(r"\bbash \S+\.sh\b", line) for line in called)
 
 
 def efa(bench: Bench, *, signed_by: str) -> Ran:
