@@ -247,8 +247,17 @@ def test_closed_network_has_no_way_to_the_internet(closed: Template) -> None:
 
 def test_closed_network_reaches_every_service_that_nodes_and_controllers_call(closed: Template) -> None:
     services = set(interface_endpoints(closed))
-    # `eks` and `codebuild`: the build that installs HyperPod's dependencies; the others: controllers of the platform
-    wanted = {"eks", "codebuild", "sagemaker.api", "elasticloadbalancing", "secretsmanager", "kms"}
+    # `eks` and `codebuild`: the build that installs HyperPod's dependencies; `events` and `lambda`: functions of the
+    # platform stack in the VPC; the others: controllers of the platform
+    functions = {"events", "lambda"}
+    wanted = functions | {
+        "eks",
+        "codebuild",
+        "sagemaker.api",
+        "elasticloadbalancing",
+        "secretsmanager",
+        "kms",
+    }
     assert services == ENDPOINTS_OF_THE_FACTS | wanted
     assert all(
         endpoint["Properties"]["PrivateDnsEnabled"] for endpoint in interface_endpoints(closed).values()

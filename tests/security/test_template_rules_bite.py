@@ -133,6 +133,8 @@ MUTATIONS: dict[str, tuple[str, Callable[[Resources], None]]] = {
         "cluster",
         _property("AWS::EKS::Cluster", "ResourcesVpcConfig", "EndpointPrivateAccess", to=False),
     ),
+    "DPD-EKS-036": ("platform", _property("AWS::IAM::Role", "RoleName")),
+    "DPD-EKS-037": ("platform", _property("AWS::S3::Bucket", "BucketName")),
     "DPD-EKS-035": ("cluster", _without("AWS::EC2::SecurityGroupIngress")),
     "DPD-HP-004": ("hyperpod", _property("AWS::S3::Bucket", "BucketName")),
     "DPD-HP-016": ("hyperpod", _everything_allowed),

@@ -1,5 +1,6 @@
 """Cases of the rules about EKS."""
 
+import json
 from typing import Any
 
 from tests.unit.rules.example import Bad, Example
@@ -48,6 +49,36 @@ _CLUSTER_GROUP = {"Fn::GetAtt": ["Cluster", "ClusterSecurityGroupId"]}
 _EFA_GROUP = {"Fn::ImportValue": "network:EfaGroup"}
 _CNI = _addon("vpc-cni", AddonVersion="v1.22.4-eksbuild.3")
 _CHART = "Custom::AWSCDK-EKS-HelmChart"
+
+
+def _inference(key: str, value: object, name: str, resource: dict[str, Any]) -> dict[str, Any]:
+    """Return a template with the inference add-on, and what its configuration refers to."""
+    configuration = {"Fn::Join": ["", [f'{{"alb":{{}},"{key}":"', value, '"}']]}
+    addon = _addon("amazon-sagemaker-hyperpod-inference", ConfigurationValues=configuration)
+    return {"Resources": {"It": addon, name: resource}}
+
+
+def _operator_role(**given: Any) -> dict[str, Any]:
+    role = {"Type": "AWS::IAM::Role", "Properties": given}
+    return _inference("executionRoleArn", {"Fn::GetAtt": ["Role", "Arn"]}, "Role", role)
+
+
+def _certificates(**given: Any) -> dict[str, Any]:
+    return _inference(
+        "tlsCertificateS3Bucket",
+        {"Ref": "Bucket"},
+        "Bucket",
+        {"Type": "AWS::S3::Bucket", "Properties": given},
+    )
+
+
+def _literally(key: str, value: str) -> dict[str, Any]:
+    configuration = json.dumps({key: value})
+    return _only(_addon("amazon-sagemaker-hyperpod-inference", ConfigurationValues=configuration))
+
+
+_ROLE_OF_OPERATOR = "Resources.It.Properties.ConfigurationValues.executionRoleArn"
+_TLS = "Resources.It.Properties.ConfigurationValues.tlsCertificateS3Bucket"
 
 EXAMPLES = (
     Example(
@@ -566,6 +597,37 @@ EXAMPLES = (
                 at="Resources.Cluster",
                 mentions=("into",),
             ),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-036",
+        good=(
+            _operator_role(RoleName="SageMakerHyperPodInference-mine"),
+            _literally("executionRoleArn", "arn:aws:iam::111122223333:role/SageMakerHyperPodInferenceRole"),
+            _only(_CNI),
+        ),
+        bad=(
+            Bad(case=_operator_role(RoleName="inference"), at=_ROLE_OF_OPERATOR, mentions=("`inference`",)),
+            Bad(case=_operator_role(), at=_ROLE_OF_OPERATOR, mentions=("no explicit name",)),
+            Bad(
+                case=_literally("executionRoleArn", "arn:aws:iam::111122223333:role/mine"),
+                at=_ROLE_OF_OPERATOR,
+                mentions=("`mine`",),
+            ),
+            Bad(case=_literally("alb", "no role"), at=_ROLE_OF_OPERATOR),
+        ),
+    ),
+    Example(
+        rule="DPD-EKS-037",
+        good=(
+            _certificates(BucketName="hyperpod-tls-mine"),
+            _certificates(BucketName={"Fn::Join": ["", ["hyperpod-tls-dpd-", {"Ref": "AWS::AccountId"}]]}),
+            _literally("tlsCertificateS3Bucket", "hyperpod-tls-theirs"),
+        ),
+        bad=(
+            Bad(case=_certificates(BucketName="certificates"), at=_TLS, mentions=("`certificates`",)),
+            Bad(case=_certificates(), at=_TLS, mentions=("no bucket with an explicit name",)),
+            Bad(case=_literally("tlsCertificateS3Bucket", "tls"), at=_TLS, mentions=("`tls`",)),
         ),
     ),
 )
