@@ -29,10 +29,16 @@ def page() -> str:
     schema = json_schema()
     sections = [_section("The file itself", schema, heading="deployment")]
     sections += [
-        _section(f"`{path}`" if path else name, schema["$defs"][name], heading=name.lower())
+        _section(_title(path, schema["$defs"][name]), schema["$defs"][name], heading=name.lower())
         for name, path in _places(schema).items()
     ]
     return "\n".join((INTRODUCTION, *sections))
+
+
+def _title(path: str, body: Schema) -> str:
+    """Return the heading of an object; where several may stand at one place, their `type` tells them apart."""
+    only = body.get("properties", {}).get("type", {}).get("const")
+    return f"`{path}` of `type: {only}`" if only else f"`{path}`"
 
 
 def _places(schema: Schema) -> dict[str, str]:
