@@ -18,13 +18,17 @@ def router(name: str, profile: Profile = Profile.SELF_MANAGED) -> Manifest:
     return find(rendering(name, profile).objects, "Deployment", "router")
 
 
+ENVIRONMENT = {"DPD_ROUTER_OWN_ADDRESSES": "10.0.0.1"}
+"""What Kubernetes fills in."""
+
+
 def arguments(name: str, profile: Profile = Profile.SELF_MANAGED) -> list[str]:
     (container,) = router(name, profile)["spec"]["template"]["spec"]["containers"]
     return list(container["args"])
 
 
 def settings(name: str, profile: Profile = Profile.SELF_MANAGED) -> Settings:
-    return load(arguments(name, profile), environment={})
+    return load(arguments(name, profile), environment=ENVIRONMENT)
 
 
 @pytest.mark.parametrize(("name", "profile"), CASES)
@@ -32,7 +36,7 @@ def test_the_routers_own_parser_takes_its_arguments(name: str, profile: Profile,
     keys = tmp_path / "keys"
     keys.write_text("a-key\n")
     given = [argument.replace("/etc/dpd-api-keys/keys", str(keys)) for argument in arguments(name, profile)]
-    assert load(given, environment={}).disaggregates is (profile is Profile.SELF_MANAGED)
+    assert load(given, environment=ENVIRONMENT).disaggregates is (profile is Profile.SELF_MANAGED)
 
 
 @pytest.mark.parametrize("name", ["p5", "p5en", "p5-p5en", "half-nodes", "land", "lmcache-0.4.3"])
@@ -51,7 +55,7 @@ def test_the_router_gives_up_on_a_hand_off_only_after_its_sender_has() -> None:
     (container,) = find(render(deployment, Profile.SELF_MANAGED).objects, "Deployment", "router")["spec"][
         "template"
     ]["spec"]["containers"]
-    assert load(container["args"], environment={}).timeouts.drain_grace_seconds >= 45.5
+    assert load(container["args"], environment=ENVIRONMENT).timeouts.drain_grace_seconds >= 45.5
 
 
 @pytest.mark.parametrize(("threshold", "read"), [(0, 0), (4096, 4096), ("never", None)])
@@ -60,7 +64,7 @@ def test_the_threshold_keeps_its_meaning(threshold: int | str, read: int | None)
     (container,) = find(render(deployment, Profile.SELF_MANAGED).objects, "Deployment", "router")["spec"][
         "template"
     ]["spec"]["containers"]
-    assert load(container["args"], environment={}).routing.threshold == read
+    assert load(container["args"], environment=ENVIRONMENT).routing.threshold == read
 
 
 def test_a_small_queue_still_takes_one_body() -> None:
@@ -68,7 +72,7 @@ def test_a_small_queue_still_takes_one_body() -> None:
     (container,) = find(render(deployment, Profile.SELF_MANAGED).objects, "Deployment", "router")["spec"][
         "template"
     ]["spec"]["containers"]
-    assert load(container["args"], environment={}).admission.max_body_bytes == 8 << 20
+    assert load(container["args"], environment=ENVIRONMENT).admission.max_body_bytes == 8 << 20
 
 
 def test_parsers_on_the_workers_keep_chat_from_being_continued() -> None:
@@ -77,25 +81,49 @@ def test_parsers_on_the_workers_keep_chat_from_being_continued() -> None:
     (container,) = find(render(deployment, Profile.SELF_MANAGED).objects, "Deployment", "router")["spec"][
         "template"
     ]["spec"]["containers"]
-    assert load(container["args"], environment={}).routing.workers_parse_chat
+    assert load(container["args"], environment=ENVIRONMENT).routing.workers_parse_chat
 
 
 @pytest.mark.parametrize(("name", "profile"), CASES)
-def test_there_is_never_a_second_router(name: str, profile: Profile) -> None:
+def test_there_is_never_a_second_router_that_hands_over(name: str, profile: Profile) -> None:
     spec = router(name, profile)["spec"]
     assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
+    # an update drops no request; while it runs two, each of them sees the other behind this Service
+    assert spec["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    (container,) = spec["template"]["spec"]["containers"]
+    (own,) = [entry for entry in container["env"] if entry["name"] == "DPD_ROUTER_OWN_ADDRESSES"]
+    assert own["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    service = find(rendering(name, profile).objects, "Service", "router")["metadata"]
+    assert f"--router-service={service['name']}" in container["args"]
+    assert f"--router-namespace={service['namespace']}" in container["args"]
+
+
+def test_a_new_router_takes_requests_once_it_has_a_decoder_and_keeps_answering_without_one() -> None:
+    (container,) = router("p5")["spec"]["template"]["spec"]["containers"]
+    startup = container["startupProbe"]
+    assert startup["httpGet"]["path"] == "/ready"
+    # CloudFormation waits no longer for nodes
+    assert startup["periodSeconds"] * startup["failureThreshold"] == 12 * 3600
+    assert container["readinessProbe"]["httpGet"]["path"] == "/health"
 
 
 def test_the_router_may_read_endpoint_slices_and_nothing_else() -> None:
-    (role,) = of_kind(rendering("p5").objects, "Role")
-    assert role["rules"] == [
-        {
-            "apiGroups": ["discovery.k8s.io"],
-            "resources": ["endpointslices"],
-            "verbs": ["get", "list", "watch"],
-        }
+    roles = of_kind(rendering("p5").objects, "Role")
+    assert [role["metadata"]["namespace"] for role in roles] == [
+        "llama-3-3-70b-p5-workers",
+        "llama-3-3-70b-p5-system",
     ]
+    for role in roles:
+        assert role["rules"] == [
+            {
+                "apiGroups": ["discovery.k8s.io"],
+                "resources": ["endpointslices"],
+                "verbs": ["get", "list", "watch"],
+            }
+        ]
     assert not of_kind(rendering("p5").objects, "ClusterRole")
     pod = router("p5")["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is True
@@ -111,15 +139,12 @@ def test_the_router_stays_off_the_gpu_nodes() -> None:
     } in term["matchExpressions"]
 
 
-def test_clients_of_a_router_without_workers_get_an_answer() -> None:
-    service = find(rendering("p5").objects, "Service", "router")
-    assert service["spec"]["publishNotReadyAddresses"] is True
+def test_nobody_is_sent_to_what_is_not_ready() -> None:
+    for name in ("router", "prefill", "decode"):
+        service = find(rendering("p5").objects, "Service", name)
+        assert "publishNotReadyAddresses" not in service["spec"]
     for role in ("prefill", "decode"):
-        workers = find(rendering("p5").objects, "Service", role)
-        assert workers["spec"]["clusterIP"] == "None"
-        assert "publishNotReadyAddresses" not in workers["spec"], (
-            "a worker that loads its weights gets no request"
-        )
+        assert find(rendering("p5").objects, "Service", role)["spec"]["clusterIP"] == "None"
 
 
 def ingress_annotations(name: str) -> dict[str, str]:

@@ -215,7 +215,7 @@ def _of_our_router_and_policies() -> Iterator[Edit]:
     yield _ours(3, "router", "- dpd-router", "- nginx")
     yield _ours(1, "router", "- dpd-router", "- nginx")
     yield _ours(402, "router", "replicas: 1", "replicas: 2")
-    yield _ours(402, "router", "type: Recreate", "type: RollingUpdate")
+    yield _ours(402, "router", "            - --router-service=router\n", "")
     yield _ours(403, "router", "--tensor-parallel=8", "--tensor-parallel=4")
     yield _ours(403, "router", "--decoder-buffer-chunks=819", "--decoder-buffer-chunks=1638")
     yield _ours(403, "router", "--init-port-base=7300", "--init-port-base=7310")

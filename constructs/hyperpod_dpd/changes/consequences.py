@@ -37,7 +37,7 @@ class Consequence(Enum):
     )
     PREFILL = "prefill workers roll, one after the other; each finishes its answers first"
     DECODE = "decode workers roll, one after the other; each finishes its answers first"
-    ROUTER = "the router restarts: one replica, so clients get connection errors for some seconds"
+    ROUTER = "the router is replaced without a gap: until the old one has ended, prompts are decoded where they are prefilled"
     ENDPOINT = "the InferenceEndpointConfig changes; the operator decides which of its pods it replaces"
     WORKERS = "workers are started or, after their answers, ended; those that stay are not touched"
     EKS = "EKS is updated in place (cluster stack)"

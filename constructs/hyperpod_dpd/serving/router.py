@@ -164,7 +164,7 @@ class Router(Construct):
             environment=(
                 {
                     "name": OWN_ADDRESSES_VARIABLE,
-                    "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}},
+                    "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
                 },
             ),
             probes={

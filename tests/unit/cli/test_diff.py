@@ -35,7 +35,7 @@ def test_same_files_are_0_with_one_line(tmp_path: Path) -> None:
 def test_difference_is_1_and_names_consequence_and_objects(changed_file: Path) -> None:
     done = _diff(_DEFAULT, changed_file)
     assert (done.returncode, done.stderr) == (1, "")
-    assert "\nthe router restarts: " in done.stdout
+    assert "\nthe router is replaced without a gap: " in done.stdout
     assert "\n  routing.threshold_tokens: 4096 → 2048\n" in done.stdout
     assert done.stdout.endswith(
         "\nKubernetes objects:\n  changed, pods replaced: Deployment llama-3-3-70b-p5-system/router\n"

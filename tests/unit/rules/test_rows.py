@@ -101,7 +101,7 @@ HELD_BY: Final[dict[str, tuple[str, ...]]] = {
     "DPD-SRV-308": (
         "tests/unit/serving/engine/test_hand_off.py::test_efa_is_the_provider_and_shared_memory_is_off",
     ),
-    "DPD-SRV-402": ("tests/manifests/test_router.py::test_there_is_never_a_second_router",),
+    "DPD-SRV-402": ("tests/manifests/test_router.py::test_there_is_never_a_second_router_that_hands_over",),
     "DPD-SRV-406": ("tests/manifests/test_router.py::test_the_threshold_keeps_its_meaning",),
     "DPD-SRV-411": (
         "tests/router/test_failures.py::test_slow_client_does_not_fill_the_router_s_memory",

@@ -10,7 +10,7 @@ from hyperpod_dpd.rules.registry import manifest_rule
 @manifest_rule(
     "DPD-LINT-402",
     severity=Severity.ERROR,
-    title="a router that owns the notification socket has one replica, replaced with `strategy: Recreate`",
+    title="a router that owns the notification socket has one replica, and never works beside another one",
     sources=("this project: notifications and request ids belong to one process",),
     facts=("R2",),
 )
@@ -28,7 +28,10 @@ def there_is_one_router(manifests: ManifestSet) -> Iterator[Fault]:
                 fix="set `replicas: 1`",
             )
         strategy = router.owner.node.get("spec", "strategy", "type")
-        if router.owner.kind == "Deployment" and (strategy is None or strategy.text != "Recreate"):
+        # then it hands nothing over while it sees another router behind that Service
+        knows_others = router.kind == "dpd-router" and router.arguments.last("--router-service") is not None
+        recreated = strategy is not None and strategy.text == "Recreate"
+        if router.owner.kind == "Deployment" and not (recreated or knows_others):
             yield fault(
                 strategy or router.owner.node.get("spec") or router.owner.node,
                 says=f"a second {router} starts before the first one ends",

@@ -7,7 +7,7 @@ recorded_rule(
     "DPD-SRV-402",
     subject=Subject.DEFAULT,
     severity=Severity.ERROR,
-    title="the router has one replica and is replaced with `strategy: Recreate`",
+    title="the router has one replica, and hands nothing over while an update runs two",
     why="It owns the notification socket and the books of every buffer: a second one would get half of the "
     "notifications.",
     sources=(
