@@ -126,4 +126,4 @@ def test_an_endpoint_that_is_not_there_is_2_and_says_where(tmp_path: Path) -> No
     )
     code, said = asyncio.run(run_job(settings, tmp_path))
     assert code == 2
-    assert "error: " in said
+    assert "error: `http://127.0.0.1:9/metrics`" in said

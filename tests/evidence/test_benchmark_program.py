@@ -245,7 +245,7 @@ def decisions(disaggregated: int, direct: int) -> str:
 
 
 def test_a_run_keeps_what_the_counters_grew_by(metrics: Any, tmp_path: Path) -> None:
-    metrics.texts = [decisions(100, 5), decisions(180, 5)]
+    metrics.texts = [decisions(70, 5), decisions(100, 5), decisions(180, 5)]
     settings = dataclasses.replace(
         SETTINGS,
         url=f"http://127.0.0.1:{metrics.server_port}",
@@ -257,6 +257,13 @@ def test_a_run_keeps_what_the_counters_grew_by(metrics: Any, tmp_path: Path) -> 
     assert result.runs[0].router == {
         'dpd_router_decisions_total{decision="disaggregated",reason="threshold"}': 80.0
     }
+
+
+def test_an_endpoint_that_is_not_there_is_named_before_anything_is_sent(tmp_path: Path) -> None:
+    settings, driver = dataclasses.replace(SETTINGS, url="http://127.0.0.1:9", reads_router=True), Driver()
+    with pytest.raises(NoCountersError, match=r"http://127\.0\.0\.1:9/metrics"):
+        benchmark(settings, driver, Memory(), folder=tmp_path, say=lambda _: None)
+    assert driver.calls == []
 
 
 def test_a_router_that_restarted_counts_from_zero() -> None:

@@ -75,11 +75,13 @@ def test_waiting_for_the_last_answers_or_cutting_them_off_makes_no_difference() 
 
 
 def test_a_slow_start_is_not_measured() -> None:
-    slow = [request(start_seconds=0.0, ttft_seconds=20.0, e2e_seconds=25.0) for _ in range(8)]
+    slow = [request(start_seconds=0.0, ttft_seconds=20.0, e2e_seconds=25.0 + 0.1 * n) for n in range(8)]
     later = [
-        dataclasses.replace(each, start_seconds=each.start_seconds + 25.0) for each in run(8, 1).requests
+        dataclasses.replace(each, start_seconds=each.start_seconds + 25.7) for each in run(8, 1).requests
     ]
     whole = dataclasses.replace(run(8, 1), requests=(*slow, *later))
+    # not one of the slow ones, also not of those that ended a little later than the first
+    assert figures(whole).requests == figures(run(8, 1)).requests + 8
     assert figures(whole).ttft_p50_seconds == pytest.approx(0.5, rel=0.02)
     assert figures(whole).output_tokens_per_second == pytest.approx(8 * 256 / 3.05, rel=0.02)
 
@@ -124,6 +126,13 @@ def test_what_prompts_do_to_both_sides_widens_only_the_unpaired_interval() -> No
     assert certain.value == pytest.approx(wide.value) == pytest.approx(-0.5)
     assert certain.is_clear
     assert not wide.is_clear
+
+
+def test_unpaired_errors_of_both_sides_add_up() -> None:
+    spread = [math.exp(-0.1), 1.0, math.exp(0.1)]
+    change = unpaired(spread, [2 * each for each in spread])
+    reach = 4.303 * math.sqrt(2) * 0.1 / math.sqrt(3)
+    assert change.high == pytest.approx(0.5 * math.exp(reach) - 1)
 
 
 def test_a_single_run_has_no_interval() -> None:

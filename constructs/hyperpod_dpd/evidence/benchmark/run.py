@@ -56,6 +56,8 @@ def benchmark(
         traffic=_traffic(settings),
         runs=(),
     )
+    # an endpoint that is not there is named at once, and not by genai-bench after hundreds of requests
+    _counters(settings)
     _warm_up(settings, drive, folder, say)
     for concurrency, seed in _plan(settings):
         run = _run(settings, drive, folder, concurrency, seed)
@@ -85,7 +87,7 @@ def _warm_up(settings: Settings, drive: Drive, folder: Path, say: Callable[[str]
 
 
 def _run(settings: Settings, drive: Drive, folder: Path, concurrency: int, seed: int) -> Run:
-    before = read_counters(settings.url) if settings.reads_router else {}
+    before = _counters(settings)
     requests, digest = drive(
         folder=folder / f"c{concurrency}-seed{seed}",
         concurrency=concurrency,
@@ -93,7 +95,7 @@ def _run(settings: Settings, drive: Drive, folder: Path, concurrency: int, seed:
         seed=f"{seed}/{concurrency}",
         requests=settings.requests_per_user * concurrency,
     )
-    after = read_counters(settings.url) if settings.reads_router else {}
+    after = _counters(settings)
     return Run(
         concurrency=concurrency,
         seed=seed,
@@ -101,6 +103,10 @@ def _run(settings: Settings, drive: Drive, folder: Path, concurrency: int, seed:
         requests=requests,
         router=grown(before, after),
     )
+
+
+def _counters(settings: Settings) -> dict[str, float]:
+    return read_counters(settings.url) if settings.reads_router else {}
 
 
 def _traffic(settings: Settings) -> Traffic:
