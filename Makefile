@@ -74,7 +74,7 @@ render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment 
 	$(BIN)/python manifests/main.py
 
 .PHONY: rehearse
-rehearse: $(VENV)/.dev ## run the rendered manifests of DEPLOYMENT on this machine: DPD and baseline, two minutes, no GPU
+rehearse: $(VENV)/.dev ## run the rendered manifests of DEPLOYMENT on this machine: DPD and baseline, 2.5 minutes, no GPU
 	@mkdir -p build/rehearsal
 	$(BIN)/dpd rehearse '$(DEPLOYMENT)' --html build/rehearsal/rehearsal.html --json build/rehearsal/rehearsal.json --results build/rehearsal/results
 
