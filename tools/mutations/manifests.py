@@ -90,7 +90,7 @@ def _of_our_hand_off() -> Iterator[Edit]:
     yield _ours(108, "router", "--notification-timeout-seconds=15", "--notification-timeout-seconds=5")
     yield _ours(109, "decode", "chunk_size: 256", "chunk_size: 512")
     yield _ours(109, "decode", "pd_backend_mode: async", "pd_backend_mode: sync")
-    yield _ours(109, "decode", "image: ${dpd:WORKER_IMAGE}", "image: lmcache/vllm-openai:v0.5.3")
+    yield _ours(109, "decode", 'image: "${dpd:WORKER_IMAGE}"', "image: lmcache/vllm-openai:v0.5.3")
     yield _ours(110, "prefill", "pd_role: sender", "nixl_role: sender\n    pd_role: sender")
     yield _ours(110, "decode", "pd_max_prefill_len:", "pd_max_prefil_len:")
     yield _ours(111, "prefill", "pd_role: sender", "pd_role: sender\n    pd_skip_proxy_notification: true")
@@ -243,7 +243,7 @@ def _of_our_router_and_policies() -> Iterator[Edit]:
     yield _ours(501, "network-policies", "port: 7500", "port: 7501", nth=1)
     yield _ours(501, "network-policies", "endPort: 7463", "endPort: 7407")
     yield _ours(501, "network-policies", "endPort: 7363", "endPort: 7362", nth=1)
-    yield _ours(501, "network-policies", "port: 8000", "port: 8080")
+    yield _ours(501, "network-policies", "port: 8000", "port: 8080", nth=2)
 
 
 def _of_the_operator() -> Iterator[Edit]:
