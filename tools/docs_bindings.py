@@ -1,11 +1,17 @@
 """Write `docs/reference/bindings.md`: what only an account knows, and where the stacks publish what they made."""
 
+import json
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from hyperpod_dpd.derive.parameters import Parameter, parameter_name
+import aws_cdk as cdk
+
 from hyperpod_dpd.serving.bindings import Binding
+from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import load
+from stacks.build import build
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "bindings.md"
@@ -28,25 +34,63 @@ the platform stack made; `dpd bind` fills them in files, from `--set NAME=VALUE`
 OUTPUTS = """
 ## Outputs
 
-The stacks publish what they made as SSM parameters; other deployments on the same cluster read them
+What the stacks of `{name}` tell people and programs, the exports between them left out:
+
+| stack | output | meaning |
+| --- | --- | --- |
+"""
+
+PARAMETERS = """
+## Parameters
+
+What they made is published as SSM parameters; other deployments on the same cluster read them
 (`cluster.existing.parameter_prefix`), and so may your own stacks: `ssm.StringParameter.value_for_string_parameter(...)`.
 
-| parameter of `{name}` |
-| --- |
+| stack | parameter |
+| --- | --- |
 """
 
 
 def page() -> str:
     """Return the page."""
-    rows = [
+    bindings = [
         f"| `{binding.placeholder}` | {binding.meaning} | `{binding.output_key}` | `{_form(binding)}` |"
         for binding in Binding
     ]
     deployment = load(DEPLOYMENT).deployment
-    published = [f"| `{parameter_name(deployment, parameter)}` |" for parameter in Parameter]
-    return (
-        BINDINGS + "\n".join(rows) + "\n" + OUTPUTS.format(name=deployment.name) + "\n".join(published) + "\n"
+    outputs, parameters = [], []
+    for part, template in _templates(deployment).items():
+        outputs += [
+            f"| {part} | `{name}` | {output.get('Description', '')} |"
+            for name, output in template.get("Outputs", {}).items()
+            if not name.startswith("Export")
+        ]
+        parameters += [
+            f"| {part} | `{resource['Properties']['Name']}` |"
+            for resource in template["Resources"].values()
+            if resource["Type"] == "AWS::SSM::Parameter"
+            and isinstance(resource["Properties"].get("Name"), str)
+        ]
+    tables = (
+        (BINDINGS, bindings),
+        (OUTPUTS.format(name=deployment.name), outputs),
+        (PARAMETERS, parameters),
     )
+    return "".join(head + "\n".join(rows) + "\n" for head, rows in tables)
+
+
+def _templates(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    with tempfile.TemporaryDirectory() as folder:
+        app = cdk.App(outdir=folder, context=context)
+        stacks = build(app, deployment).all
+        assembly = app.synth()
+        return {
+            stack.stack_name.removeprefix(f"{deployment.name}-"): assembly.get_stack_by_name(
+                stack.stack_name
+            ).template
+            for stack in stacks
+        }
 
 
 def _form(binding: Binding) -> str:

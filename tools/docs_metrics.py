@@ -1,5 +1,6 @@
 """Write `docs/reference/metrics.md`: what the router exposes, and what of the engines and the nodes is read."""
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from dpd_simulator.metrics import EngineMetrics  # noqa: E402
 from hyperpod_dpd.observability.dashboards import BOARDS  # noqa: E402
 from hyperpod_dpd.observability.metrics import EXTERNAL_METRICS  # noqa: E402
 from hyperpod_dpd.observability.rules import Alert, Recording, rule_groups  # noqa: E402
+from hyperpod_dpd.observability.watch import ClusterWatch  # noqa: E402
+from hyperpod_dpd.observability.watch.handler import index  # noqa: E402
 from hyperpod_dpd.spec import Deployment  # noqa: E402
 from hyperpod_dpd.spec.load import load  # noqa: E402
 
@@ -44,12 +47,34 @@ READ = """
 | --- | --- | --- |
 """
 
+WATCH = """
+## CloudWatch
+
+What is counted outside of Kubernetes ([how](../observability.md#what-prometheus-cannot-see)), in the namespace `{namespace}`, by
+deployment. `ClusterWatch` has a method for each.
+
+| metric | meaning |
+| --- | --- |
+"""
+
 _SUFFIX = re.compile(r"_(total|bucket|count|sum|created)$")
 
 
 def page() -> str:
     """Return the page."""
-    return INTRODUCTION + "".join(_router()) + READ + "".join(_read(load(DEPLOYMENT).deployment))
+    read = "".join(_read(load(DEPLOYMENT).deployment))
+    watch = WATCH.format(namespace=index.NAMESPACE) + "".join(_watch())
+    return INTRODUCTION + "".join(_router()) + READ + read + watch
+
+
+def _watch() -> Iterator[str]:
+    for name, method in (
+        (index.NODES, ClusterWatch.metric_missing_nodes),
+        (index.ADDONS, ClusterWatch.metric_unhealthy_addons),
+        (index.PLAN_HOURS, ClusterWatch.metric_training_plan_hours),
+    ):
+        meaning = (inspect.getdoc(method) or "").partition("\n")[0]
+        yield f"| `{name}` | {meaning} |\n"
 
 
 def _router() -> Iterator[str]:
