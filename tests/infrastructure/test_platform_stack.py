@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import aws_cdk as cdk
@@ -15,7 +16,7 @@ from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.derive.addons import INFERENCE_OPERATOR, OBSERVABILITY
 from hyperpod_dpd.readiness import AddonActive, Gone, Readiness, Requirement, Wait, nodes_of
 from hyperpod_dpd.security.logs import logs_key
-from hyperpod_dpd.spec import ExistingCluster, InferenceOperator
+from hyperpod_dpd.spec import Deployment, ExistingCluster, InferenceOperator
 from stacks.build import build
 from tests.support.deployments import changed, ready
 from tests.support.synth import Synthesized, deployments, synthesize
@@ -162,6 +163,32 @@ def test_the_addon_and_controllers_of_its_own_are_never_both_there() -> None:
     assert not releases["llama-3.3-70b-p5"] & {"keda", "aws-load-balancer-controller"}
     assert INFERENCE_OPERATOR not in _addons(_platform("alone"))
     assert releases["alone"] >= {"keda", "aws-load-balancer-controller"}
+
+
+def _controllers(deployment: Deployment) -> set[str]:
+    """Return who brings KEDA or a load balancer controller to the cluster of `deployment`."""
+    template = synthesized(build(app(), deployment).platform)
+    releases = {
+        body["Properties"]["Release"] for body in resources(template, "Custom::AWSCDK-EKS-HelmChart").values()
+    }
+    addon = {INFERENCE_OPERATOR} & _addons(template).keys()
+    return addon | (releases & {"keda", "aws-load-balancer-controller"})
+
+
+def test_controllers_change_hands_by_a_step_in_which_nobody_has_them() -> None:
+    """The steps of `docs/how-to/change-the-backend.md`: CloudFormation makes the new before it removes the old."""
+    neither = changed(
+        ready(),
+        platform__inference_operator=None,
+        platform__autoscaling=False,
+        platform__load_balancer_controller=False,
+    )
+    charts = changed(neither, platform__autoscaling=True, platform__load_balancer_controller=True)
+    steps = [_controllers(ready()), _controllers(neither), _controllers(charts)]
+    assert steps == [{INFERENCE_OPERATOR}, set(), {"keda", "aws-load-balancer-controller"}]
+    # in no step, in either direction, is one of them made while another is there
+    for before, after in pairwise(steps):
+        assert not (after - before and before - after)
 
 
 def test_no_addon_carries_its_identity_inside() -> None:

@@ -267,7 +267,7 @@ PLANTED = {
         path="network.interface_endpoints",
         deployment="closed",
         answers={("service-quotas", "GetServiceQuota"): quota(L_29B6F2EB=10.0)},
-        says=("`Interface VPC endpoints per VPC`", "18 needed", "limit 10"),
+        says=("`Interface VPC endpoints per VPC`", "20 needed", "limit 10"),
     ),
     "interfaces": Planted(
         check="PRE-QUO-004",
