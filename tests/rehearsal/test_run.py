@@ -16,14 +16,15 @@ import pytest
 
 from hyperpod_dpd.evidence.results import read_result
 from hyperpod_dpd.rehearsal.faults import parse_fault
+from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
 from hyperpod_dpd.rehearsal.report.data import rehearsal_as_dict
 from hyperpod_dpd.rehearsal.report.html import rehearsal_as_html
 from hyperpod_dpd.rehearsal.report.tables import tables
-from hyperpod_dpd.rehearsal.run import Options, ProfileResult, rehearse
+from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError
-from hyperpod_dpd.rehearsal.watch import View
+from hyperpod_dpd.rehearsal.view import View
 from tests.rehearsal.support import copied, deployment
 from tests.support.deployments import ROOT
 

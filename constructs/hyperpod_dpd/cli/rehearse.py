@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command, seconds_between
@@ -15,12 +15,15 @@ from hyperpod_dpd.lint.read import UnreadableManifestError
 from hyperpod_dpd.planner.simulation import PromptTooLongError
 from hyperpod_dpd.rehearsal.engines import gpus, interpreter_with_engines
 from hyperpod_dpd.rehearsal.faults import KINDS, Fault, FaultError, parse_fault
-from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
-from hyperpod_dpd.rehearsal.run import Options
+from hyperpod_dpd.rehearsal.options import Options
+from hyperpod_dpd.rehearsal.packages import refuse_without_packages
 from hyperpod_dpd.rehearsal.trouble import RefusedError
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
+
+if TYPE_CHECKING:
+    from hyperpod_dpd.rehearsal.rehearsal import Rehearsal
 
 _PROFILES: Final = ("self-managed", "baseline")
 _RENDERED: Final = Path("manifests/rendered")
@@ -171,6 +174,9 @@ def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments
         print_line(str(arguments.file), "error", f"{given} needs simulated engines. help: add `--simulate`")
         return Exit.UNREADABLE
     try:
+        refuse_without_packages()
+        from hyperpod_dpd.rehearsal.rehearsal import rehearse_profiles  # noqa: PLC0415 - needs them
+
         with showing(sys.stderr) as show:
             rehearsal = rehearse_profiles(
                 deployment,
@@ -234,7 +240,7 @@ examples: dpd rehearse deployments/llama-3.3-70b-p5.yaml --html rehearsal.html
 )
 
 
-def _show(rehearsal: Rehearsal, arguments: Namespace) -> Exit:
+def _show(rehearsal: "Rehearsal", arguments: Namespace) -> Exit:
     from hyperpod_dpd.rehearsal.report.text import print_rehearsal  # noqa: PLC0415 - after a run that takes minutes
 
     print_rehearsal(rehearsal, sys.stdout)
@@ -254,7 +260,7 @@ def _show(rehearsal: Rehearsal, arguments: Namespace) -> Exit:
     return Exit.UNDECIDED if any(result.too_slow for result in rehearsal.results) else Exit.OK
 
 
-def _write(rehearsal: Rehearsal, arguments: Namespace) -> None:
+def _write(rehearsal: "Rehearsal", arguments: Namespace) -> None:
     if arguments.json is not None:
         import json  # noqa: PLC0415
 
@@ -267,6 +273,8 @@ def _write(rehearsal: Rehearsal, arguments: Namespace) -> None:
 
         arguments.html.write_text(rehearsal_as_html(rehearsal), encoding="utf-8")
     if arguments.results is not None:
+        from hyperpod_dpd.rehearsal.rehearsal import benchmark_results  # noqa: PLC0415
+
         arguments.results.mkdir(parents=True, exist_ok=True)
         for profile, result in benchmark_results(rehearsal).items():
             (arguments.results / f"{profile}.json").write_text(result.as_json(), encoding="utf-8")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from hyperpod_dpd.rehearsal.watch import RoleView, Show, View
+from hyperpod_dpd.rehearsal.view import RoleView, Show, View
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -1,22 +1,11 @@
-"""Faults that a rehearsal injects, and what they must bring about."""
+"""Faults that a rehearsal injects, and the alerts that they must and may bring."""
 
-import asyncio
-import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-import aiohttp
-
-from hyperpod_dpd.lint.model import Worker
-from hyperpod_dpd.rehearsal.cluster import LocalCluster
-from hyperpod_dpd.rehearsal.pod import LocalPod
-from hyperpod_dpd.spec import Role
 from hyperpod_dpd.spec.value import record
 
 _FORM: Final = re.compile(r"([a-z-]+)(?:=([0-9.]+)(%?))?(?:@([0-9.]+)s)?")
-_REPLACEMENT_SECONDS: Final = 5.0
-"""Until a lost pod has a successor. On a cluster it takes minutes: a node must be replaced and weights loaded."""
 
 
 class FaultError(ValueError):
@@ -30,9 +19,6 @@ class FaultKind:
     name: str
     says: str
     """What happens."""
-
-    inject: Callable[["LocalCluster", float], Awaitable[None]]
-    """Make it happen; the number is its value."""
 
     default: float = 0.0
     """Value where none is given; 0 where the kind has none."""
@@ -64,57 +50,6 @@ class Fault:
         return f"{self.kind.name}{value}@{self.at_seconds:g}s"
 
 
-def _pods(cluster: LocalCluster, role: Role) -> list[LocalPod]:
-    return [pod for pod in cluster.alive if _role(pod.plan.worker) is role]
-
-
-def _role(worker: Worker | None) -> Role | None:
-    return None if worker is None else worker.role
-
-
-async def _decoder_crash(cluster: LocalCluster, _: float) -> None:
-    await cluster.lose(_pods(cluster, Role.DECODE)[0], replaced_after_seconds=_REPLACEMENT_SECONDS)
-
-
-async def _decoder_restart_in_place(cluster: LocalCluster, _: float) -> None:
-    for container in _pods(cluster, Role.DECODE)[0].containers:
-        container.kill()
-
-
-async def _router_restart(cluster: LocalCluster, _: float) -> None:
-    for pod in cluster.alive:
-        if pod.plan.router is not None:
-            for container in pod.containers:
-                container.kill()
-
-
-async def _rolling_restart(cluster: LocalCluster, _: float) -> None:
-    for pod in sorted(cluster.alive, key=lambda each: each.plan.router is not None):
-        fresh = await cluster.evict(pod)
-        await cluster.until_ready(fresh)
-
-
-async def _prefill_slow(cluster: LocalCluster, factor: float) -> None:
-    await _switch_on(cluster, Role.PREFILL, {"kind": "slow", "factor": factor})
-
-
-async def _notify_loss(cluster: LocalCluster, share: float) -> None:
-    # one of the ranks is enough to keep a hand-off waiting, so that the share is one of hand-offs
-    await _switch_on(cluster, Role.PREFILL, {"kind": "notification-lost", "probability": share, "rank": 0})
-
-
-async def _nothing(_cluster: LocalCluster, _value: float) -> None:
-    """Clients that leave are a matter of the clients."""
-
-
-async def _switch_on(cluster: LocalCluster, role: Role, fault: Mapping[str, str | float]) -> None:
-    for pod in _pods(cluster, role):
-        assert pod.plan.worker is not None
-        url = f"{pod.url(pod.plan.worker.http_port)}/simulator/faults"
-        async with cluster.http.post(url, json=[fault]) as answer:
-            answer.raise_for_status()
-
-
 _LATE: Final = frozenset(
     {
         "DpdItlHigh",
@@ -135,20 +70,17 @@ KINDS: Final = {
         FaultKind(
             name="decoder-crash",
             says="a decoder is lost with its node; its successor has another address",
-            inject=_decoder_crash,
             must_alert=frozenset({"DpdNoDecoder"}),
             may_alert=_LATE | {"DpdDecodeWorkersMissing"},
         ),
         FaultKind(
             name="decoder-restart-in-place",
             says="a decoder's container is killed and starts again at the same address",
-            inject=_decoder_restart_in_place,
             may_alert=_LATE | {"DpdNoDecoder", "DpdDecodeWorkersMissing"},
         ),
         FaultKind(
             name="prefill-slow",
             says="every step of the prefillers takes this many times as long",
-            inject=_prefill_slow,
             works_on_real_engines=False,
             default=4.0,
             unit="x",
@@ -157,7 +89,6 @@ KINDS: Final = {
         FaultKind(
             name="notify-loss",
             says="this share of hand-offs loses a notification",
-            inject=_notify_loss,
             works_on_real_engines=False,
             default=0.05,
             unit="%",
@@ -167,20 +98,17 @@ KINDS: Final = {
         FaultKind(
             name="router-restart",
             says="the router's container is killed and starts again",
-            inject=_router_restart,
             may_alert=_LATE | {"DpdRouterDown", "DpdPdBufferLost", "DpdNoDecoder"},
         ),
         FaultKind(
             name="rolling-restart",
             says="every pod is evicted and replaced, one after the other, as its disruption budget allows",
-            inject=_rolling_restart,
             may_alert=_LATE
             | {"DpdRouterDown", "DpdNoDecoder", "DpdDecodeWorkersMissing", "DpdPrefillWorkersMissing"},
         ),
         FaultKind(
             name=CLIENT_DISCONNECTS,
             says="this share of the clients leaves after its first token",
-            inject=_nothing,
             default=0.20,
             unit="%",
         ),
@@ -218,20 +146,3 @@ def parse_fault(text: str) -> Fault:
 
 
 _DEFAULT_AT_SECONDS: Final = 10.0
-
-
-async def remove_faults(cluster: LocalCluster) -> None:
-    """Switch off what still goes wrong in the engines."""
-    for pod in cluster.alive:
-        if pod.plan.worker is not None:
-            url = f"{pod.url(pod.plan.worker.http_port)}/simulator/faults"
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                async with cluster.http.delete(url) as answer:
-                    answer.raise_for_status()
-
-
-async def inject(fault: Fault, cluster: LocalCluster) -> None:
-    """Wait for the fault's time, and make it happen."""
-    await asyncio.sleep(fault.at_seconds)
-    cluster.events.append(f"fault {fault}")
-    await fault.kind.inject(cluster, fault.value)

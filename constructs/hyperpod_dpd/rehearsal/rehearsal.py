@@ -14,12 +14,12 @@ from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
 from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.planner.shape import Shape
+from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import shape_of
-from hyperpod_dpd.rehearsal.run import Options, ProfileResult, rehearse
-from hyperpod_dpd.rehearsal.simulated import refuse_without_packages
+from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
 from hyperpod_dpd.rehearsal.trouble import RefusedError, Trouble
-from hyperpod_dpd.rehearsal.watch import Show
+from hyperpod_dpd.rehearsal.view import Show
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
 
@@ -107,7 +107,6 @@ def rehearse_profiles(
     plans = [plan_rehearsal([folder], deployment) for _, folder in profiles]
     if troubles := tuple(each for plan in plans for each in plan.troubles):
         raise RefusedError(troubles)
-    refuse_without_packages()
     results = []
     with tempfile.TemporaryDirectory(prefix="dpd-rehearsal-", ignore_cleanup_errors=True) as scratch:
         for (name, _), plan in zip(profiles, plans, strict=True):

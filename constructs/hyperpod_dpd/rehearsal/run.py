@@ -17,9 +17,11 @@ from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.planner.summary import Summary
 from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths, LengthSource, SpreadLengths
 from hyperpod_dpd.rehearsal.cluster import REPLACED, LocalCluster, router_port
-from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, Fault, inject, remove_faults
+from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, Fault
+from hyperpod_dpd.rehearsal.inject import inject, remove_faults
 from hyperpod_dpd.rehearsal.measure import AGREEMENT, Measurement, observe
 from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples, scrape
+from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.pods import SECRET_VALUE
 from hyperpod_dpd.rehearsal.prediction import predict, shape_of
@@ -27,7 +29,8 @@ from hyperpod_dpd.rehearsal.prometheus import Monitoring, program
 from hyperpod_dpd.rehearsal.prompts import Request, requests
 from hyperpod_dpd.rehearsal.traffic import Clients, Ending, Patience
 from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
-from hyperpod_dpd.rehearsal.watch import Show, Watch
+from hyperpod_dpd.rehearsal.view import Show
+from hyperpod_dpd.rehearsal.watch import Watch
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
 
@@ -54,34 +57,6 @@ _ALERT_SECONDS: Final = 30.0
 
 _RULES_AFTER_SECONDS: Final = 12.0
 """Real seconds after a fault's traffic in which rules with a window of five minutes still speak."""
-
-
-@record
-class Options:
-    """What is done with a profile."""
-
-    compression: float = 1.0
-    """Simulated seconds in a real one."""
-
-    users: tuple[int, ...] = (8, 16, 32, 64)
-    requests_per_user: int = 2
-    input_tokens: int = 4096
-    output_tokens: int = 256
-    monitors: bool = True
-    """Whether a Prometheus watches, where one is installed."""
-
-    proves: bool = True
-    faults: tuple[Fault, ...] = ()
-    """With faults, mixed traffic runs under them, and the announcement's runs are left out."""
-
-    fault_seconds: float = 45.0
-    """Real seconds of traffic under faults."""
-
-    fault_users: int = 16
-    gpus: int = 0
-    """GPUs on which real engines run; 0: engines are simulated."""
-
-    ready_seconds: float = 120.0
 
 
 @record

@@ -1,7 +1,6 @@
 """Simulated engines: the programs that stand in for those of the images, with the planner's step times."""
 
 import dataclasses
-import importlib.util
 import json
 import shlex
 import sys
@@ -20,13 +19,13 @@ from hyperpod_dpd.physics import (
     weights_bytes_per_rank,
 )
 from hyperpod_dpd.planner.step import StepModel, step_model
+from hyperpod_dpd.rehearsal.packages import refuse_without_packages
 from hyperpod_dpd.rehearsal.process import SETTINGS
-from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, trouble
 from hyperpod_dpd.rules.serving.dpd_srv_512 import ASYNCHRONOUS_SINCE
 from hyperpod_dpd.spec import Role
 from hyperpod_dpd.spec.value import record
 
-_PACKAGES: Final = ("dpd_router", "dpd_simulator")
 _PROGRAMS: Final = {
     "dpd-router": ("-m", "dpd_router"),
     "python3": (),
@@ -197,26 +196,6 @@ class SimulatedEngines:
         """Return `text`: a simulated engine resolves names itself."""
         del address, names
         return text
-
-
-def refuse_without_packages() -> None:
-    """Check that what the containers run is installed.
-
-    Raises:
-        RefusedError: naming what is missing.
-    """
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise RefusedError(
-            (
-                Trouble(
-                    kind=Kind.ELSEWHERE,
-                    says=f"{' and '.join(f'`{name}`' for name in missing)} cannot be imported: the containers' programs "
-                    "are not on this machine",
-                    fix="install the distributions `dpd-router` and `dpd-simulator`, as `make setup` does in a checkout",
-                ),
-            )
-        )
 
 
 def _fields(times: StepModel) -> dict[str, Any]:

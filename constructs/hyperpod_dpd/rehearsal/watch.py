@@ -2,57 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 from hyperpod_dpd.rehearsal.cluster import LocalCluster, router_port
 from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples, scrape
+from hyperpod_dpd.rehearsal.view import RoleView, Show, View
 from hyperpod_dpd.spec import Role
-from hyperpod_dpd.spec.value import record
 
 _INTERVAL_SECONDS: Final = 1.0
 _EVENTS_SHOWN: Final = 3
-
-
-@record
-class RoleView:
-    """Workers of one role."""
-
-    role: Role
-    ready: int
-    pods: int
-    queue: float
-    """Requests that wait in the engines."""
-
-    batch: float
-    """Requests that the engines run."""
-
-    ttft_seconds: float | None
-    """Mean since the run began, as the engines measure it; None before the first."""
-
-    tpot_seconds: float | None
-
-
-@record
-class View:
-    """One moment."""
-
-    profile: str
-    phase: str
-    done: int
-    total: int
-    """Requests of the phase; 0: it is not counted."""
-
-    left_seconds: float | None
-    """Real seconds until the phase is over, by the planner; None: not known."""
-
-    roles: tuple[RoleView, ...]
-    decisions: Mapping[str, float]
-    events: tuple[str, ...]
-
-
-Show = Callable[[View], None]
 
 
 class Watch:

@@ -1,6 +1,10 @@
 """`dpd rehearse` before anything starts, and how a running one looks."""
 
+import importlib.util
 import io
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -8,7 +12,7 @@ from rich.console import Console
 
 from hyperpod_dpd.cli.app import run
 from hyperpod_dpd.cli.rehearse_view import _picture, showing
-from hyperpod_dpd.rehearsal.watch import RoleView, View
+from hyperpod_dpd.rehearsal.view import RoleView, View
 from hyperpod_dpd.spec import Role
 from tests.rehearsal.support import copied
 from tests.support.deployments import ROOT
@@ -119,3 +123,26 @@ def test_a_pipe_gets_a_line_when_a_phase_begins() -> None:
         show(VIEW)
         show(VIEW)
     assert stream.getvalue() == "self-managed: 8 users (50 requests, about 9 s)\n"
+
+
+def test_without_the_containers_programs_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = importlib.util.find_spec
+
+    def find(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name in ("aiohttp", "dpd_router") else found(name, package)
+
+    monkeypatch.setattr("importlib.util.find_spec", find)
+    rendered = ["--manifests", str(ROOT / "manifests/rendered/llama-3-3-70b-p5")]
+    assert run(["rehearse", FILE, *rendered, "--simulate"]) == 1
+    assert "`aiohttp` and `dpd_router` cannot be imported" in capsys.readouterr().err
+
+
+def test_help_and_completion_need_nothing_of_what_containers_run() -> None:
+    code = (
+        "import sys, hyperpod_dpd.cli.rehearse, hyperpod_dpd.cli.rehearse_view\n"
+        "print(sorted({'aiohttp', 'dpd_router', 'dpd_simulator'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
