@@ -85,13 +85,19 @@ def lines_of_script(block: Block) -> list[str]:
 
 def programs(command: str) -> Iterator[list[str]]:
     """Yield the words of every program that a command line starts, without redirections and settings."""
-    for part in re.split(r"\s(?:\||&&|\|\||;)\s", f" {command} "):
-        words = shlex.split(part, comments=True)
-        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+    plain = re.sub(r"\s\d?[<>]+(&\d|\s?[\w./-]+)", "", f" {command}")
+    lexer = shlex.shlex(plain, posix=True, punctuation_chars=";|&")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for word in (*lexer, ";"):
+        if not re.fullmatch(r"[;|&]+", word):
+            words.append(word)
+            continue
+        while words and (words[0] in {"do", "then", "else"} or re.fullmatch(r"[A-Z_]+=.*", words[0])):
             words = words[1:]
-        kept = [word for word in words if not re.fullmatch(r"\d?[<>]+(&\d)?", word)]
-        if kept:
-            yield kept
+        if words and words[0] not in {"for", "while", "done", "if", "fi"}:
+            yield words
+        words = []
 
 
 def matches(shown: str, printed: str) -> bool:
