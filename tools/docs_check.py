@@ -58,13 +58,16 @@ def main() -> int:
     if not CHROMIUM.exists():
         print(f"error: no `{CHROMIUM}`. help: .ci/install-debian-packages", file=sys.stderr)
         return 1
+    pages = sorted(arguments.site.rglob("*.html"))
+    if not pages:
+        print(f"error: no site in `{arguments.site}`. help: make site", file=sys.stderr)
+        return 1
     started = time.monotonic()
     arguments.screenshots.mkdir(parents=True, exist_ok=True)
     troubles = list(outside_navigation())
     with served(arguments.site) as address, sync_playwright() as playwright:
         # the flag is for containers, in which Chromium may not make its sandbox
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        pages = sorted(arguments.site.rglob("*.html"))
         visit = Visit(address=address, site=arguments.site, screenshots=arguments.screenshots)
         shown = [arguments.site / f"{name}.html" for name in SHOWN]
         troubles += look_at(browser, visit, pages, "light")
