@@ -383,8 +383,49 @@ def test_a_network_that_fails_is_tried_again_and_what_stays_is_shown(bench: Benc
         raise OSError("reset by peer")
 
     changed = {**FILES, "config.json": b"{}"}
-    with pytest.raises(import_model.ImportFailedError, match=r"failed 5 times, last: OSError: reset by peer"):
+    with pytest.raises(import_model.ImportFailedError, match=r"failed 8 times, last: OSError: reset by peer"):
         _import(bench, Given(changed, fail=always))
+
+
+def test_pauses_between_attempts_grow_and_end(bench: Bench) -> None:
+    pauses: list[float] = []
+
+    def always(path: str) -> None:
+        raise OSError("reset")
+
+    with pytest.raises(import_model.ImportFailedError):
+        _import(bench, Given(FILES, fail=always), parallel=1, sleep=pauses.append)
+    assert pauses == [5, 10, 20, 40, 80, 160, 300]
+
+
+def test_a_listing_that_fails_is_asked_for_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = Given(FILES)
+    listed = origin.files()
+    asked: list[int] = []
+
+    def files() -> list[import_model.File]:
+        asked.append(1)
+        if len(asked) < 3:
+            raise OSError("503")
+        return listed
+
+    monkeypatch.setattr(origin, "files", files)
+    assert _import(bench, origin).copied == 6
+    assert len(asked) == 3
+
+
+def test_the_last_line_is_the_reason_whatever_happens(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explode(*_arguments: Any, **_named: Any) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(import_model, "import_model", explode)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert import_model.main(bench.command("s3://a/b")[2:]) == 1
+    assert capsys.readouterr().err.strip().splitlines()[-1] == (
+        "dpd-error: RuntimeError: nobody thought of this"
+    )
 
 
 def test_the_marker_is_the_last_object_and_goes_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,12 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 ERROR_MARK = "dpd-error: "
 CONFIG = "config.json"
@@ -38,9 +39,14 @@ SPARE_BYTES = 1 << 30
 PART_BYTES = 64 << 20
 """Part of an upload: S3 takes 10,000 of them, 640 GB for one file."""
 CONNECTIONS_PER_FILE = 4
-ATTEMPTS = 5
+ATTEMPTS = 8
 RETRY_SECONDS = 5.0
+LONGEST_RETRY_SECONDS = 300.0
+"""Pauses double up to this one: ten minutes together, which outlasts most of a hub's bad moments."""
 TOKEN_POLL_SECONDS = 15.0
+
+
+T = TypeVar("T")
 
 
 class _Crc:
@@ -432,7 +438,10 @@ def import_model(
     Raises:
         ImportFailedError: it is no model, does not fit, or what arrives is not what the origin has.
     """
-    files = sorted((file for file in origin.files() if belongs(file.path)), key=lambda file: -file.size_bytes)
+    files = sorted(
+        (file for file in _insist(origin.files, origin.name, sleep) if belongs(file.path)),
+        key=lambda file: -file.size_bytes,
+    )
     _refuse_unless_model(files, origin.name)
     strangers = store.strangers(files)
     if strangers:
@@ -470,8 +479,14 @@ def _copy_all(
 
     def copy(file: File) -> tuple[str, str]:
         if stopped.is_set():
-            raise concurrent.futures.CancelledError
-        sha256 = _copy(origin, store, work, file, sleep)
+            # nobody reads it: the file that failed raises
+            return file.path, ""
+        try:
+            sha256 = _copy(origin, store, work, file, sleep)
+        except BaseException:
+            # here, because the next file would be on its way before the caller hears of it
+            stopped.set()
+            raise
         say(f"{file.path}: {file.size_bytes:,} bytes, sha256 {sha256}")
         return file.path, sha256
 
@@ -480,33 +495,41 @@ def _copy_all(
         try:
             return dict(done.result() for done in concurrent.futures.as_completed(running))
         except BaseException:
-            stopped.set()
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def _copy(origin: Origin, store: Store, work: Path, file: File, sleep: Callable[[float], None]) -> str:
-    """Fetch, verify and store one file; what fails on the way is tried again, what is wrong is not."""
-    for attempt in range(1, ATTEMPTS + 1):
+    """Fetch, verify and store one file; return its SHA-256."""
+
+    def once() -> str:
         folder = Path(tempfile.mkdtemp(dir=work))
         try:
             path = origin.fetch(file, folder)
             sha256 = verified_sha256(path, file)
             store.put(path, file, sha256)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return sha256
+
+    return _insist(once, f"`{file.path}`", sleep)
+
+
+def _insist(do: Callable[[], T], what: str, sleep: Callable[[float], None]) -> T:
+    """Do it; what fails on the way is tried again, what is wrong is not."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return do()
         except ImportFailedError:
             raise
         # whatever the libraries raise for a network that fails; the last attempt's error is shown
         except Exception as error:
             if attempt == ATTEMPTS:
                 raise ImportFailedError(
-                    f"`{file.path}` failed {ATTEMPTS} times, last: {type(error).__name__}: {error}"
+                    f"{what} failed {ATTEMPTS} times, last: {type(error).__name__}: {error}"
                 ) from error
-            print(f"{file.path}: attempt {attempt} of {ATTEMPTS}: {error}", file=sys.stderr)
-            sleep(RETRY_SECONDS * attempt)
-        else:
-            return sha256
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            print(f"{what}: attempt {attempt} of {ATTEMPTS}: {error}", file=sys.stderr)
+            sleep(min(LONGEST_RETRY_SECONDS, RETRY_SECONDS * 2 ** (attempt - 1)))
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -639,6 +662,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = import_model(_origin(given), store, given.work, parallel=given.parallel)
     except (ImportFailedError, BotoCoreError, ClientError) as error:
         print(f"{ERROR_MARK}{error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # noqa: BLE001 -- nobody reads the middle of a build's log: the reason is its last line
+        traceback.print_exc()
+        print(f"{ERROR_MARK}{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     print(f"s3://{given.bucket}/{given.prefix}: {report}")
     return 0
