@@ -16,6 +16,7 @@ from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.derive.model_store import has_bucket, import_origin, makes_file_system
 from hyperpod_dpd.derive.parameters import Parameter, parameter_name
+from hyperpod_dpd.evidence.benchmark_store import BenchmarkStore
 from hyperpod_dpd.hyperpod import HyperPodCluster
 from hyperpod_dpd.images import ProjectImages, PublicImageMirror
 from hyperpod_dpd.network import ClusterNetwork
@@ -139,6 +140,7 @@ class PlatformStack(cdk.Stack):
         store = self._model()
         shared = self._owned(cluster, hyperpod) if cluster and hyperpod else self._shared()
         self._identities(shared, store)
+        self._benchmarks(store)
         if shared.metrics_arn is not None and deployment.platform.scraping == "collector":
             ManagedRules(self, "Rules", deployment=deployment, workspace_arn=shared.metrics_arn)
         if deployment.platform.monthly_budget_usd is not None:
@@ -289,6 +291,19 @@ class PlatformStack(cdk.Stack):
         if shared.metrics_arn is not None:
             proof = self._pods("Proof", names.system_namespace(deployment), names.Component.PROOF.value)
             proof.add_to_policy(iam.PolicyStatement(actions=list(READS), resources=[shared.metrics_arn]))
+
+    def _benchmarks(self, store: ModelStore | None) -> None:
+        results = BenchmarkStore(
+            self,
+            "Benchmarks",
+            deployment=self._deployment,
+            eks_name=self.handle.eks_name,
+            eks_arn=self.handle.eks_arn,
+            access_logs=self._access_logs,
+            models=store,
+            removal_policy=self._removal,
+        )
+        self.bindings = {**self.bindings, **results.bindings}
 
     def _pods(self, construct_id: str, namespace: str, service_account: str) -> iam.Role:
         return PodIdentity(

@@ -1,6 +1,7 @@
 """The serving stack."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 import aws_cdk as cdk
@@ -11,6 +12,7 @@ from hyperpod_dpd.derive.operator_endpoint import endpoint_name
 from hyperpod_dpd.evidence.proof_job import PROVEN, render_proof
 from hyperpod_dpd.readiness import Gone, Wait
 from hyperpod_dpd.serving import access, names, rollouts
+from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.profile import Profile, profile_of
 from hyperpod_dpd.serving.release import Release
@@ -130,11 +132,17 @@ class ServingStack(cdk.Stack):
             **self._endpoint(),
             **{
                 binding.output_key: (f"Binding {binding.name}: {binding.meaning}", value)
-                for binding, value in self.release.bindings.items()
+                for binding, value in {**self.release.bindings, **self._of_benchmarks()}.items()
             },
         }
         for key, (description, value) in outputs.items():
             cdk.CfnOutput(self, key, description=description, value=value)
+
+    def _of_benchmarks(self) -> Mapping[Binding, str]:
+        """Return what `dpd bind` puts into a benchmark's manifests, which no release installs."""
+        known = self._platform.bindings_in(self)
+        wanted = (Binding.JOBS_IMAGE, Binding.MODEL_BUCKET, Binding.RESULTS_BUCKET)
+        return {binding: known[binding] for binding in wanted if binding in known}
 
     def _endpoint(self) -> dict[str, tuple[str, str]]:
         """Return the address outside of the cluster, where the deployment has one."""

@@ -198,6 +198,7 @@ def store() -> Template:
         "Benchmarks",
         deployment=ready(),
         eks_name="dpd",
+        eks_arn="arn:aws:eks:us-east-1:123456789012:cluster/dpd",
         access_logs=logs,
         models=models,
         removal_policy=keep,

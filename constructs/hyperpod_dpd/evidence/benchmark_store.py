@@ -3,12 +3,12 @@
 from typing import Final
 
 import aws_cdk as cdk
-from aws_cdk import aws_eks as eks_resources
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from hyperpod_dpd.evidence.benchmark_job import SERVICE_ACCOUNT
 from hyperpod_dpd.evidence.benchmark_plan import RESULTS_FOLDER
+from hyperpod_dpd.security.identities import PodIdentity
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
@@ -36,6 +36,7 @@ class BenchmarkStore(Construct):
         *,
         deployment: Deployment,
         eks_name: str,
+        eks_arn: str,
         access_logs: AccessLogs,
         models: ModelStore | None,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
@@ -47,6 +48,7 @@ class BenchmarkStore(Construct):
             construct_id: its id.
             deployment: whose benchmarks they are.
             eks_name: name of the EKS cluster.
+            eks_arn: its ARN.
             access_logs: where the bucket's access logs go.
             models: where the tokenizer is; None where the model does not come from S3.
             removal_policy: whether the bucket outlives the stack; DESTROY also empties it.
@@ -60,12 +62,15 @@ class BenchmarkStore(Construct):
             access_logs=access_logs,
             removal_policy=removal_policy,
         ).bucket
-        self.role = iam.Role(
+        self.role = PodIdentity(
             self,
-            "Role",
+            "Identity",
+            eks_name=eks_name,
+            eks_arn=eks_arn,
+            namespace=names.system_namespace(deployment),
+            service_account=SERVICE_ACCOUNT,
             description=f"Benchmark job of {deployment.name}",
-            assumed_by=iam.ServicePrincipal("pods.eks.amazonaws.com").with_session_tags(),
-        )
+        ).role
         self.role.add_to_policy(
             iam.PolicyStatement(
                 actions=["s3:PutObject"],
@@ -74,12 +79,4 @@ class BenchmarkStore(Construct):
         )
         if models is not None:
             models.grant_read(self.role)
-        eks_resources.CfnPodIdentityAssociation(
-            self,
-            "Identity",
-            cluster_name=eks_name,
-            namespace=names.system_namespace(deployment),
-            service_account=SERVICE_ACCOUNT,
-            role_arn=self.role.role_arn,
-        )
         self.bindings = {Binding.RESULTS_BUCKET: self.bucket.bucket_name}

@@ -184,6 +184,17 @@ PLATFORM: Final = (
         )
     ),
     *_platform(
+        "Benchmarks/Identity/Role/DefaultPolicy/Resource",
+        "IAM5[Resource::<BenchmarksResultsBucket785A0373.Arn>/benchmarks/<deployment>/*]",
+        reason="a benchmark writes results into the folder of its deployment, under names that carry the time",
+    ),
+    *_platform(
+        "Benchmarks/Identity/Role/DefaultPolicy/Resource",
+        "IAM5[Resource::<ModelStoreModelsBucket10870FC0.Arn>/<model>/*]",
+        reason=_READS_MODEL,
+        optional=True,
+    ),
+    *_platform(
         "Cluster/Watch/Role/DefaultPolicy/Resource",
         *_resources("*"),
         reason="a metric of CloudWatch has no ARN; the policy names the namespace of metrics instead",

@@ -23,7 +23,7 @@ class NagAcknowledgement:
     """Construct path inside the stack."""
     finding: str
     """Finding as cdk-nag names it. What differs between deployments is written `<region>`, `<account>`, `<eks>`
-    and `<hyperpod>` (names of the clusters) and `<model>` (folder of the model in its bucket)."""
+    and `<hyperpod>` (names of the clusters), `<model>` (folder of the model in its bucket) and `<deployment>`."""
     reason: str
     optional: bool = False
     """Whether some deployments do not have the construct."""
@@ -37,6 +37,7 @@ class NagAcknowledgement:
             "eks": existing.eks_name if existing else deployment.name,
             "hyperpod": existing.hyperpod_name if existing else deployment.cluster_name,
             "model": key_prefix(deployment),
+            "deployment": deployment.name,
         }.items():
             finding = finding.replace(f"<{placeholder}>", value)
         return f"{_PACK}::{_PACK}-{finding}"
