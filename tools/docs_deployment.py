@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,14 @@ A key without a default is required. `platform` may be the name of another YAML 
 Schema = dict[str, Any]
 
 
+@cache
+def _schema() -> Schema:
+    return json_schema()
+
+
 def page() -> str:
     """Return the page."""
-    schema = json_schema()
+    schema = _schema()
     sections = [_section("The file itself", schema, heading="deployment")]
     sections += [
         _section(_title(path, schema["$defs"][name]), schema["$defs"][name], heading=name.lower())
@@ -114,7 +120,7 @@ _PLAIN = {"string": "text", "integer": "integer", "number": "number", "boolean":
 
 
 def _linked(name: str) -> str:
-    definition = json_schema()["$defs"][name]
+    definition = _schema()["$defs"][name]
     if "enum" in definition:
         return ", ".join(f"`{each}`" for each in definition["enum"])
     return f"[{name}](#{name.lower()})"
