@@ -92,10 +92,12 @@ def _say_about_other_backend(deployment: Deployment) -> None:
     for finding in report.errors:
         sys.stdout.write(f"{deployment.name}/{other.value}: not rendered: {finding.message}\n")
     accepted = {entry.rule for entry in deployment.acknowledge}
-    for finding in () if report.errors else report.warnings:
-        if finding.rule in accepted:
-            continue
-        sys.stdout.write(f"{deployment.name}/{other.value}: warning: {finding.message}\n")
+    open_rules = list(dict.fromkeys(each.rule for each in report.warnings if each.rule not in accepted))
+    if open_rules and not report.errors:
+        sys.stdout.write(
+            f"{deployment.name}/{other.value}: `backend: {other.backend}` has to acknowledge {', '.join(open_rules)}. "
+            f"help: `dpd explain {open_rules[0]}`\n"
+        )
 
 
 def _remove_leftovers(names: set[str]) -> None:

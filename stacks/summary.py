@@ -1,10 +1,12 @@
 """What a synthesis says about itself: deploy order, size and time of the stacks, hourly list price of the groups."""
 
 import math
+from collections.abc import Iterator
 
 from aws_cdk import cx_api
 
 from hyperpod_dpd.catalog.durations import DURATIONS
+from hyperpod_dpd.derive.secrets import named_secrets
 from hyperpod_dpd.planner.cost import GroupCost, hourly_burn
 from hyperpod_dpd.security.acknowledgements import Part
 from hyperpod_dpd.spec import Deployment
@@ -20,8 +22,7 @@ def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.C
         *_aligned(_stack_rows(stacks, assembly)),
         *_aligned(_group_rows(deployment)),
     ]
-    if alarm := _unheard(deployment):
-        lines.append(f"  {alarm}")
+    lines += [f"  {each}" for each in (*_to_fill(deployment), *_unheard(deployment))]
     return "\n".join([*lines, f"  instance groups at list price: {_total(deployment)}"])
 
 
@@ -59,12 +60,17 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _unheard(deployment: Deployment) -> str | None:
-    """Return a line where alerts arrive at a topic to which nobody is subscribed."""
+def _to_fill(deployment: Deployment) -> Iterator[str]:
+    """Yield a line for each secret that the platform stack makes empty."""
+    for name in dict.fromkeys(secret.name for secret in named_secrets(deployment) if secret.own):
+        yield f"secret to fill: `dpd secret set {name} --region {deployment.region}`"
+
+
+def _unheard(deployment: Deployment) -> Iterator[str]:
+    """Yield a line where alerts arrive at a topic to which nobody is subscribed."""
     alerts = deployment.platform.alerts
-    if alerts.email_addresses or alerts.topic_arn:
-        return None
-    return "alerts reach nobody: give `platform.alerts.email_addresses`, or subscribe to the topic"
+    if not alerts.email_addresses and not alerts.topic_arn:
+        yield "alerts reach nobody: give `platform.alerts.email_addresses`, or subscribe to the topic"
 
 
 def _total(deployment: Deployment) -> str:

@@ -125,6 +125,13 @@ def _transitive(artifacts: Mapping[str, Any], part: str) -> set[str]:
     return found
 
 
+def test_says_which_secrets_are_empty_after_the_deployment(default_run: Run) -> None:
+    assert (
+        "secret to fill: `dpd secret set hyperpod-dpd/llama-3-3-70b-p5/huggingface --region us-east-1`"
+        in default_run.result.stdout
+    )
+
+
 def test_says_where_alerts_would_be_heard_by_nobody(default_run: Run) -> None:
     assert "alerts reach nobody: give `platform.alerts.email_addresses`" in default_run.result.stdout
 

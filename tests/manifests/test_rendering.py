@@ -74,6 +74,18 @@ def test_what_the_operator_cannot_say_is_refused_and_never_rendered(
     assert not stale.exists()
 
 
+def test_what_a_switch_has_to_acknowledge_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(manifests_main, "RENDERED", tmp_path)
+    assert manifests_main.main([str(ROOT / "deployments" / "llama-3.3-70b-p5.yaml")]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == (
+        "llama-3-3-70b-p5/operator: `backend: operator` has to acknowledge DPD-SRV-004, DPD-SRV-008. "
+        "help: `dpd explain DPD-SRV-004`"
+    )
+
+
 def test_a_backend_is_changed_by_one_word() -> None:
     operated = changed(ready(), serving__backend="operator", acknowledge=())
     for profile in Profile:
