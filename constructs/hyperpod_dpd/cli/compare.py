@@ -106,6 +106,8 @@ def _print_text(comparison: Comparison) -> None:
         before = row.concurrency
     print()
     _print_table(table)
+    if announced:
+        print("\nannounced: D(4096,256), 50 requests a run, two nodes against one, on the GPU that decodes here")
     if comparison.seeds == 1:
         print("\nno intervals: one seed says nothing about the spread. help: measure with three")
 
@@ -116,7 +118,7 @@ def _system(system: System) -> str:
         for each in system.workers
     )
     price = "no price" if system.usd_per_hour is None else f"${system.usd_per_hour:,.2f}/h ({system.price})"
-    kind = ", SIMULATED: step times of the planner, no GPU" if system.simulated else ""
+    kind = f", SIMULATED without a GPU: {system.engine}" if system.simulated else ""
     return f"{system.deployment}, {system.profile}: {workers}, {price}{kind}"
 
 
