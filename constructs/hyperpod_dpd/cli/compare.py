@@ -107,7 +107,9 @@ def _print_text(comparison: Comparison) -> None:
     print()
     _print_table(table)
     if announced:
-        print("\nannounced: D(4096,256), 50 requests a run, two nodes against one, on the GPU that decodes here")
+        print(
+            "\nannounced: D(4096,256), 50 requests a run, two nodes against one, on the GPU that decodes here"
+        )
     if comparison.seeds == 1:
         print("\nno intervals: one seed says nothing about the spread. help: measure with three")
 
