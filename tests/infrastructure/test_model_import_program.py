@@ -20,11 +20,28 @@ import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
-from hyperpod_dpd.storage.model_import.program import import_model
+from hyperpod_dpd.storage.model_import.package import stage
+from hyperpod_dpd.storage.model_import.program import (
+    __main__ as main_module,
+)
+from hyperpod_dpd.storage.model_import.program import (
+    checksums,
+    hub_token,
+    model_files,
+    transfer,
+)
+from hyperpod_dpd.storage.model_import.program import (
+    folder as folder_origin,
+)
+from hyperpod_dpd.storage.model_import.program import (
+    hub as hub_origin,
+)
+from hyperpod_dpd.storage.model_import.program import (
+    store as model_store,
+)
 from tests.support import hub as hub_module
 from tests.support.hub import COMMIT, REPOSITORY, Hub, serving
 
-PROGRAM = Path(import_model.__file__)
 PREFIX = "models/tiny/1"
 MANIFEST = f"{PREFIX}.manifest.json"
 
@@ -61,11 +78,13 @@ class Bench:
     bucket: str
     url: str
     work: Path
+    program: Path
     s3: Any
 
     def environment(self, hub_url: str = "http://127.0.0.1:9") -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(self.program),
             "HOME": str(self.work.parent),
             "HF_HOME": str(self.work.parent / "hub"),
             "HF_ENDPOINT": hub_url,
@@ -79,7 +98,8 @@ class Bench:
     def command(self, origin: str, *more: str) -> list[str]:
         return [
             sys.executable,
-            str(PROGRAM),
+            "-m",
+            "hyperpod_dpd.storage.model_import.program",
             *("--origin", origin, "--bucket", self.bucket, "--prefix", PREFIX, "--manifest-key", MANIFEST),
             *("--work", str(self.work), *more),
         ]
@@ -93,12 +113,20 @@ class Bench:
     def manifest(self) -> Any:
         return json.loads(self.stored()[MANIFEST])
 
-    def store(self) -> import_model.Store:
-        return import_model.Store(self.bucket, PREFIX, MANIFEST, self.s3)
+    def store(self) -> model_store.Store:
+        return model_store.Store(self.bucket, PREFIX, MANIFEST, self.s3)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that is uploaded for the build."""
+    folder = tmp_path_factory.mktemp("program")
+    stage(folder)
+    return folder
 
 
 @pytest.fixture
-def bench(aws: str, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+def bench(aws: str, program: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
     bucket = "b" + hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:20]
     s3 = boto3.client(
         "s3",
@@ -111,7 +139,7 @@ def bench(aws: str, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
     s3.create_bucket(Bucket=bucket)
     work = tmp_path / "work"
     work.mkdir()
-    return Bench(bucket=bucket, url=aws, work=work, s3=s3)
+    return Bench(bucket=bucket, url=aws, work=work, program=program, s3=s3)
 
 
 @pytest.fixture
@@ -146,7 +174,7 @@ def _run(bench: Bench, origin: str, *more: str, hub_url: str = "http://127.0.0.1
 
 
 ORIGIN = f"hf://{REPOSITORY}@{COMMIT}"
-REPOSITORY_ON_HUB = import_model.Hub(REPOSITORY, COMMIT, None)
+REPOSITORY_ON_HUB = hub_origin.Hub(REPOSITORY, COMMIT, None)
 
 
 def test_a_repository_arrives_whole_with_its_marker_and_nothing_is_left_on_disk(
@@ -179,7 +207,7 @@ def test_s3_is_given_the_checksum_of_every_part(bench: Bench) -> None:
 
 
 def test_a_file_in_several_parts_is_known_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_model, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(model_store, "PART_BYTES", 5 << 20)
     files = {**FILES, "model-00001-of-00003.safetensors": bytes(11 << 20)}
     _import(bench, Given(files))
     key = f"{PREFIX}/model-00001-of-00003.safetensors"
@@ -232,7 +260,7 @@ def test_content_that_is_not_what_its_digest_says_never_reaches_the_bucket(
 ) -> None:
     in_process.spoilt.add(spoilt)
     with pytest.raises(
-        import_model.ImportFailedError, match=rf"`{spoilt}` has .* the origin says .*: refused"
+        model_files.ImportFailedError, match=rf"`{spoilt}` has .* the origin says .*: refused"
     ):
         _import(bench, REPOSITORY_ON_HUB)
     stored = bench.stored()
@@ -275,8 +303,8 @@ def test_a_gated_repository_without_a_token_says_what_to_do(bench: Bench, hub: H
 def test_what_the_hub_does_not_have_is_said(
     bench: Bench, in_process: Hub, repository: str, commit: str, words: str
 ) -> None:
-    with pytest.raises(import_model.ImportFailedError, match=words):
-        _import(bench, import_model.Hub(repository, commit, None))
+    with pytest.raises(model_files.ImportFailedError, match=words):
+        _import(bench, hub_origin.Hub(repository, commit, None))
     assert bench.stored() == {}
 
 
@@ -290,9 +318,9 @@ def _secrets(bench: Bench) -> Any:
     )
 
 
-def _import(bench: Bench, origin: Any, **changes: Any) -> import_model.Report:
+def _import(bench: Bench, origin: Any, **changes: Any) -> transfer.Report:
     said: list[str] = []
-    return import_model.import_model(
+    return transfer.import_model(
         origin,
         bench.store(),
         bench.work,
@@ -308,9 +336,9 @@ class Given:
     name: str = "memory"
     fail: Callable[[str], None] = lambda _path: None
 
-    def files(self) -> list[import_model.File]:
+    def files(self) -> list[model_files.File]:
         return [
-            import_model.File(
+            model_files.File(
                 path=path,
                 size_bytes=len(content),
                 identity=hashlib.sha256(content).hexdigest(),
@@ -319,7 +347,7 @@ class Given:
             for path, content in self.contents.items()
         ]
 
-    def fetch(self, file: import_model.File, folder: Path) -> Path:
+    def fetch(self, file: model_files.File, folder: Path) -> Path:
         self.fail(file.path)
         path = folder / "content"
         path.write_bytes(self.contents[file.path])
@@ -328,7 +356,7 @@ class Given:
 
 def test_a_commit_that_the_hub_has_moved_is_refused(bench: Bench, in_process: Hub) -> None:
     in_process.moved_to = "f" * 40
-    with pytest.raises(import_model.ImportFailedError, match="is commit `ffff"):
+    with pytest.raises(model_files.ImportFailedError, match="is commit `ffff"):
         _import(bench, REPOSITORY_ON_HUB)
 
 
@@ -336,13 +364,13 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_downloaded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = 1_600_000 - 1
-    usage = SimpleNamespace(total=0, used=0, free=import_model.SPARE_BYTES + room)
+    usage = SimpleNamespace(total=0, used=0, free=transfer.SPARE_BYTES + room)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
 
     def never(path: str) -> None:
         raise AssertionError(path)
 
-    with pytest.raises(import_model.ImportFailedError) as refused:
+    with pytest.raises(model_files.ImportFailedError) as refused:
         _import(bench, Given(FILES, fail=never))
     assert "1,599,999 bytes free, the 2 largest files take 1,600,000" in str(refused.value)
     assert bench.stored() == {}
@@ -373,17 +401,17 @@ def test_a_network_that_fails_is_tried_again_and_what_stays_is_shown(bench: Benc
 
     def fail(path: str) -> None:
         attempts[path] = attempts.get(path, 0) + 1
-        if path == "config.json" and attempts[path] < import_model.ATTEMPTS:
+        if path == "config.json" and attempts[path] < transfer.ATTEMPTS:
             raise OSError("reset")
 
     assert _import(bench, Given(FILES, fail=fail)).copied == 6
-    assert attempts["config.json"] == import_model.ATTEMPTS
+    assert attempts["config.json"] == transfer.ATTEMPTS
 
     def always(path: str) -> None:
         raise OSError("reset by peer")
 
     changed = {**FILES, "config.json": b"{}"}
-    with pytest.raises(import_model.ImportFailedError, match=r"failed 8 times, last: OSError: reset by peer"):
+    with pytest.raises(model_files.ImportFailedError, match=r"failed 8 times, last: OSError: reset by peer"):
         _import(bench, Given(changed, fail=always))
 
 
@@ -393,7 +421,7 @@ def test_pauses_between_attempts_grow_and_end(bench: Bench) -> None:
     def always(path: str) -> None:
         raise OSError("reset")
 
-    with pytest.raises(import_model.ImportFailedError):
+    with pytest.raises(model_files.ImportFailedError):
         _import(bench, Given(FILES, fail=always), parallel=1, sleep=pauses.append)
     assert pauses == [5, 10, 20, 40, 80, 160, 300]
 
@@ -403,7 +431,7 @@ def test_a_listing_that_fails_is_asked_for_again(bench: Bench, monkeypatch: pyte
     listed = origin.files()
     asked: list[int] = []
 
-    def files() -> list[import_model.File]:
+    def files() -> list[model_files.File]:
         asked.append(1)
         if len(asked) < 3:
             raise OSError("503")
@@ -420,9 +448,9 @@ def test_the_last_line_is_the_reason_whatever_happens(
     def explode(*_arguments: Any, **_named: Any) -> None:
         raise RuntimeError("nobody thought of this")
 
-    monkeypatch.setattr(import_model, "import_model", explode)
+    monkeypatch.setattr(main_module, "import_model", explode)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    assert import_model.main(bench.command("s3://a/b")[2:]) == 1
+    assert main_module.main(bench.command("s3://a/b")[3:]) == 1
     assert capsys.readouterr().err.strip().splitlines()[-1] == (
         "dpd-error: RuntimeError: nobody thought of this"
     )
@@ -431,13 +459,13 @@ def test_the_last_line_is_the_reason_whatever_happens(
 def test_the_marker_is_the_last_object_and_goes_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     for name in ("put", "mark", "unmark"):
-        original = getattr(import_model.Store, name)
+        original = getattr(model_store.Store, name)
 
         def noted(self: Any, *arguments: Any, name: str = name, original: Any = original) -> Any:
             calls.append(name)
             return original(self, *arguments)
 
-        monkeypatch.setattr(import_model.Store, name, noted)
+        monkeypatch.setattr(model_store.Store, name, noted)
     _import(bench, Given(FILES))
     assert calls == ["put"] * 6 + ["mark"]
     calls.clear()
@@ -475,7 +503,7 @@ def test_a_marker_that_cannot_be_read_is_written_anew(bench: Bench) -> None:
 def test_weights_of_another_model_in_the_folder_are_refused(bench: Bench) -> None:
     bench.s3.put_object(Bucket=bench.bucket, Key=f"{PREFIX}/other.safetensors", Body=b"x")
     with pytest.raises(
-        import_model.ImportFailedError, match=r"holds weights of another model: .*other\.safetensors"
+        model_files.ImportFailedError, match=r"holds weights of another model: .*other\.safetensors"
     ):
         _import(bench, Given(FILES))
 
@@ -485,7 +513,7 @@ def test_weights_of_another_model_in_the_folder_are_refused(bench: Bench) -> Non
 )
 def test_what_is_no_model_is_refused(bench: Bench, gone: str, words: str) -> None:
     rest = {path: content for path, content in FILES.items() if not path.startswith(gone)}
-    with pytest.raises(import_model.ImportFailedError, match=words):
+    with pytest.raises(model_files.ImportFailedError, match=words):
         _import(bench, Given(rest))
 
 
@@ -507,11 +535,11 @@ def test_a_folder_of_another_bucket_arrives_whole(bench: Bench) -> None:
 def test_a_folder_that_is_written_while_it_is_copied_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = import_model.Folder(_folder(bench, FILES), bench.s3)
+    folder = folder_origin.Folder(_folder(bench, FILES), bench.s3)
     listed = folder.files()
     _folder(bench, {"config.json": b'{"architectures": ["Tony"]}'})
     monkeypatch.setattr(folder, "files", lambda: listed)
-    with pytest.raises(import_model.ImportFailedError, match="was replaced while it was copied"):
+    with pytest.raises(model_files.ImportFailedError, match="was replaced while it was copied"):
         _import(bench, folder)
 
 
@@ -520,8 +548,8 @@ def test_a_key_that_points_out_of_its_folder_is_refused(key: str) -> None:
     pages = [{"Contents": [{"Key": key, "Size": 1, "ETag": '"a"'}]}]
     paginator = SimpleNamespace(paginate=lambda **_given: pages)
     client = SimpleNamespace(get_paginator=lambda _name: paginator)
-    with pytest.raises(import_model.ImportFailedError, match="points out of its folder"):
-        import_model.Folder("s3://b/from", client).files()
+    with pytest.raises(model_files.ImportFailedError, match="points out of its folder"):
+        folder_origin.Folder("s3://b/from", client).files()
 
 
 CHECKED = b"123456789"
@@ -543,18 +571,18 @@ def test_every_checksum_of_s3_is_compared(algorithm: str, tmp_path: Path) -> Non
         "ChecksumType": "FULL_OBJECT",
         f"Checksum{algorithm}": base64.b64encode(CHECKS[algorithm]).decode(),
     }
-    import_model._refuse_unless_same(path, "it", head)
+    checksums.refuse_unless_same(path, "it", head)
     path.write_bytes(CHECKED[:-1] + b"8")
-    with pytest.raises(import_model.ImportFailedError, match=f"has {algorithm} .* refused"):
-        import_model._refuse_unless_same(path, "it", head)
+    with pytest.raises(model_files.ImportFailedError, match=f"has {algorithm} .* refused"):
+        checksums.refuse_unless_same(path, "it", head)
 
 
 def test_a_checksum_of_parts_is_left_to_s3(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(CHECKED)
     value = base64.b64encode(zlib.crc32(b"other").to_bytes(4, "big")).decode()
-    import_model._refuse_unless_same(path, "it", {"ChecksumType": "COMPOSITE", "ChecksumCRC32": value})
-    import_model._refuse_unless_same(path, "it", {"ChecksumCRC32": f"{value}-2"})
+    checksums.refuse_unless_same(path, "it", {"ChecksumType": "COMPOSITE", "ChecksumCRC32": value})
+    checksums.refuse_unless_same(path, "it", {"ChecksumCRC32": f"{value}-2"})
 
 
 def test_an_empty_secret_is_waited_for(bench: Bench) -> None:
@@ -566,9 +594,7 @@ def test_an_empty_secret_is_waited_for(bench: Bench) -> None:
     def fill(_seconds: float) -> None:
         client.put_secret_value(SecretId=name, SecretString="hf_late")
 
-    token = import_model.wait_for_token(
-        name, client, seconds=60, say=said.append, sleep=fill, clock=lambda: 0.0
-    )
+    token = hub_token.wait_for_token(name, client, seconds=60, say=said.append, sleep=fill, clock=lambda: 0.0)
     assert token == "hf_late"
     assert said == [f"the secret `{name}` is empty: waiting 1 minutes for `dpd secret set {name}`"]
 
@@ -578,8 +604,8 @@ def test_a_secret_that_stays_empty_ends_the_import_with_the_way_to_fill_it(bench
     name = f"{bench.bucket}/never"
     client.create_secret(Name=name)
     times = iter([0.0, 30.0, 60.0])
-    with pytest.raises(import_model.ImportFailedError, match=f"still empty .* `dpd secret set {name}`"):
-        import_model.wait_for_token(
+    with pytest.raises(model_files.ImportFailedError, match=f"still empty .* `dpd secret set {name}`"):
+        hub_token.wait_for_token(
             name, client, seconds=60, say=lambda _text: None, sleep=lambda _s: None, clock=lambda: next(times)
         )
 
@@ -598,9 +624,30 @@ def test_a_secret_that_stays_empty_ends_the_import_with_the_way_to_fill_it(bench
     ],
 )
 def test_only_what_an_engine_reads_is_copied(path: str, kept: bool) -> None:
-    assert import_model.belongs(path) is kept
+    assert model_files.belongs(path) is kept
 
 
 def test_the_hub_of_these_tests_names_content_as_git_does() -> None:
     # `git hash-object` of an empty file
     assert hub_module.git_sha1(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
+
+def test_the_program_needs_nothing_but_its_requirements(program: Path) -> None:
+    look = (
+        "import sys, hyperpod_dpd.storage.model_import.program.__main__ as m; "
+        "print(m.__file__, 'aws_cdk' in sys.modules, 'pydantic' in sys.modules)"
+    )
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            look,
+        ],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(program)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    file, *imported = shown.stdout.split()
+    assert Path(file).is_relative_to(program)
+    assert imported == ["False", "False"]

@@ -238,7 +238,7 @@ def test_the_program_that_is_uploaded_is_complete() -> None:
         {path.name for path in Path(assembly.directory, asset).iterdir()}
         for asset in (path.name for path in Path(assembly.directory).glob("asset.*") if path.is_dir())
     ]
-    assert {"buildspec.yml", "import_model.py", "requirements.txt"} in folders
+    assert {"buildspec.yml", "hyperpod_dpd", "requirements.txt"} in folders
 
 
 def test_the_build_calls_the_program_with_what_the_project_is_given() -> None:

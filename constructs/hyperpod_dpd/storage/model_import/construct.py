@@ -9,6 +9,7 @@ What it does not have is a memory of the run before: the program finds that in t
 """
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -22,9 +23,9 @@ from hyperpod_dpd.security.secrets import DeploymentSecrets
 from hyperpod_dpd.serving.model_source import repository
 from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin
 from hyperpod_dpd.spec.model import ModelOrigin
+from hyperpod_dpd.storage.model_import.package import stage
 from hyperpod_dpd.storage.model_store import ModelStore
 
-_PROGRAM = Path(__file__).parent / "program"
 _TIMEOUT_MINUTES = 520
 """Two hours for an empty token, and six and a half for a model: 800 GB at 34 MB/s."""
 _QUEUE_MINUTES = 180
@@ -78,9 +79,7 @@ class ModelImport(Construct):
             self,
             "Build",
             description=f"Imports the model of {deployment.name}",
-            source=assets.Asset(
-                self, "Program", path=str(_PROGRAM), exclude=["__pycache__", "*.pyc", "__init__.py", "*.in"]
-            ),
+            source=_asset(self),
             build_logs=builds.build_logs,
             timeout_minutes=_TIMEOUT_MINUTES,
             queue_minutes=_QUEUE_MINUTES,
@@ -110,6 +109,12 @@ class ModelImport(Construct):
         self.started = run.resource
         self.started.node.add_dependency(store)
         self.imported: IDependable = wait.condition
+
+
+def _asset(scope: Construct) -> assets.Asset:
+    with TemporaryDirectory() as folder:
+        stage(Path(folder))
+        return assets.Asset(scope, "Program", path=folder)
 
 
 def _address(deployment: Deployment, origin: ModelOrigin) -> str:

@@ -1,1 +1,1 @@
-"""What the import build runs: a program and its pinned packages."""
+"""What the import build runs: a package without the library around it, its requirements, its specification."""
