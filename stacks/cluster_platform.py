@@ -18,6 +18,7 @@ from hyperpod_dpd.cluster.inference_operator import InferenceOperator
 from hyperpod_dpd.cluster.keda_policy import keda_statements
 from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.cluster.load_balancer_policy import load_balancer_statements
+from hyperpod_dpd.cluster.load_balancer_webhook import INGRESS_WEBHOOK
 from hyperpod_dpd.cluster.observability_addon import ObservabilityAddon
 from hyperpod_dpd.cluster.platform_addons import PlatformAddons
 from hyperpod_dpd.derive.addons import addon_version
@@ -159,6 +160,8 @@ class ClusterPlatform(Construct):
             for chart in cluster_charts(deployment)
             for name in chart.deployments
         ]
+        if platform.has_load_balancer_controller:
+            requirements.append(INGRESS_WEBHOOK)
         if EXTERNAL_SECRETS in cluster_charts(deployment):
             parts.append(
                 ExternalSecrets(

@@ -337,6 +337,56 @@ def test_a_wait_for_nothing_is_refused() -> None:
         _wait()
 
 
+def _asked(template: Template, wait: str) -> list[dict[str, Any]]:
+    """Return what the poller is asked to look at for a wait."""
+    (rule,) = [body for name, body in resources(template, "AWS::Events::Rule").items() if wait in name]
+    (target,) = rule["Properties"]["Targets"]
+    parts = target["InputTransformer"]["InputTemplate"]["Fn::Join"][1]
+    written = "".join(part if isinstance(part, str) else "token" for part in parts)
+    (path,) = target["InputTransformer"]["InputPathsMap"]
+    asked: list[dict[str, Any]] = json.loads(written.replace(f"<{path}>", '"arn"'))["requirements"]
+    return asked
+
+
+@pytest.mark.parametrize("name", ["llama-3.3-70b-p5", "alone"])
+def test_whatever_has_a_webhook_is_waited_for_until_it_answers(name: str) -> None:
+    paths = [
+        [asked["path"] for asked in _asked(_platform(name), wait) if asked["is"] == "webhook-answers"]
+        for wait in ("AddonsWork", "ControllersWork")
+    ]
+    assert paths == [
+        ["/apis/cert-manager.io/v1/namespaces/default/certificates"],
+        ["/apis/networking.k8s.io/v1/namespaces/default/ingresses"],
+    ]
+
+
+def test_the_poller_may_do_whatever_it_is_asked_to() -> None:
+    (rights,) = [
+        json.loads(body["Properties"]["Manifest"])
+        for body in resources(_platform(), "Custom::AWSCDK-EKS-KubernetesResource").values()
+    ]
+    may = {
+        (group, resource, verb)
+        for entry in rights
+        for rule in entry.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    # nothing but looking, besides creations that are rehearsed
+    assert {verb for _, _, verb in may} == {"get", "list", "create"}
+    creates = {(group, resource) for group, resource, verb in may if verb == "create"}
+    assert creates == {("cert-manager.io", "certificates"), ("networking.k8s.io", "ingresses")}
+    (role,) = [entry for entry in rights if entry["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == "default"
+    assert not any(
+        "create" in rule["verbs"]
+        for entry in rights
+        if entry["kind"] == "ClusterRole"
+        for rule in entry["rules"]
+    )
+
+
 def test_the_poller_may_stop_the_schedules_of_its_own_waits_only() -> None:
     stops = [
         statement

@@ -1,4 +1,4 @@
-"""What the poller may do in Kubernetes: read what it judges, and rehearse one creation."""
+"""What the poller may do in Kubernetes: read what it judges, and rehearse creations."""
 
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ _RULES: Final = (
 # the API server asks who may create before it asks a webhook, a rehearsal included
 _REHEARSAL_RULES: Final = (
     {"apiGroups": ["cert-manager.io"], "resources": ["certificates"], "verbs": ["create"]},
+    {"apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": ["create"]},
 )
 
 
