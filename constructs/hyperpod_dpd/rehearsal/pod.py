@@ -158,7 +158,9 @@ class LocalPod:
             "spec.nodeName": self.node,
             "spec.serviceAccountName": self.plan.pod.node.text_at("serviceAccountName") or "default",
             "status.hostIP": self.address,
+            "status.hostIPs": self.address,
             "status.podIP": self.address,
+            "status.podIPs": self.address,
         }
 
 

@@ -24,7 +24,9 @@ _FIELDS: Final = frozenset(
         "spec.nodeName",
         "spec.serviceAccountName",
         "status.hostIP",
+        "status.hostIPs",
         "status.podIP",
+        "status.podIPs",
     }
 )
 _LABEL_FIELD: Final = re.compile(r"metadata\.(?:labels|annotations)\['[^']+'\]")
@@ -341,6 +343,8 @@ class _Reader:
                     )
                     continue
                 yield Variable(name=name, text=None, field=field)
+            elif given.get("resourceFieldRef") is not None:
+                self.notes.append(f"variable `{name}` of {title} is an amount of a resource and is left out")
             else:
                 text = self._referenced(pod, given, name, title)
                 if text is not None:
