@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hyperpod_dpd._version import __version__ as __version__
     from hyperpod_dpd.builds.runner import BuildRunner as BuildRunner
+    from hyperpod_dpd.catalog.regions import Region as Region
+    from hyperpod_dpd.catalog.regions import region as region
     from hyperpod_dpd.catalog.row import UnknownCatalogEntryError as UnknownCatalogEntryError
     from hyperpod_dpd.cluster.cluster import DpdCluster as DpdCluster
     from hyperpod_dpd.cluster.dependencies_chart.chart import HyperPodDependencies as HyperPodDependencies
@@ -156,6 +158,8 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "__version__": "hyperpod_dpd._version",
     "BuildRunner": "hyperpod_dpd.builds.runner",
+    "Region": "hyperpod_dpd.catalog.regions",
+    "region": "hyperpod_dpd.catalog.regions",
     "UnknownCatalogEntryError": "hyperpod_dpd.catalog.row",
     "DpdCluster": "hyperpod_dpd.cluster.cluster",
     "HyperPodDependencies": "hyperpod_dpd.cluster.dependencies_chart.chart",

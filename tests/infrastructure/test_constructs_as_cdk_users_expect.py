@@ -14,8 +14,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
-from constructs import IConstruct
+from constructs import Construct, IConstruct
 
+import hyperpod_dpd
 from hyperpod_dpd.cluster.dependencies_chart import HyperPodDependencies
 from hyperpod_dpd.hyperpod import HyperPodCluster
 from hyperpod_dpd.network import EfaSecurityGroup, ExistingNetwork
@@ -271,3 +272,21 @@ def test_template_rules_speak_as_a_plugin_of_cdk_and_name_the_resource() -> None
     assert found["DPD-EKS-003"]["severity"] == "error"
     (place,) = found["DPD-EKS-003"]["violatingConstructs"]
     assert place["constructPath"] == "stack/Cluster"
+
+
+@pytest.mark.parametrize(
+    ("member", "interface"), [("connections", ec2.IConnectable), ("grant_principal", iam.IGrantable)]
+)
+def test_whatever_looks_connectable_or_grantable_is_so_for_cdk(member: str, interface: type) -> None:
+    """Without the declaration `allow_to(construct)` and `grant_read(construct)` fail in CDK's own process."""
+    constructs = {
+        name: thing
+        for name in hyperpod_dpd.__all__
+        if isinstance(thing := getattr(hyperpod_dpd, name), type)
+        and issubclass(thing, Construct)
+        and member in vars(thing)
+    }
+    assert constructs
+    assert [
+        name for name, thing in constructs.items() if interface not in vars(thing)["__jsii_ifaces__"]
+    ] == []

@@ -3,6 +3,7 @@
 from typing import cast
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -14,6 +15,7 @@ from hyperpod_dpd.cluster.handle import ClusterHandle
 _HTTPS = 443
 
 
+@jsii.implements(ec2.IConnectable)
 class Kubectl(Construct):
     """Runs Helm and kubectl on a cluster, from inside its VPC, so that a private endpoint is enough.
 
@@ -87,6 +89,11 @@ class Kubectl(Construct):
             ],
         )
         self.ready: IDependable = DependencyGroup(access, way_out, way_in)
+
+    @property
+    def connections(self) -> ec2.Connections:
+        """Connections of those functions, for what they have to reach besides."""
+        return self.security_group.connections
 
 
 def _cluster(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -10,12 +11,9 @@ from hyperpod_dpd.catalog.endpoints import endpoint_services
 from hyperpod_dpd.catalog.regions import Region
 
 
+@jsii.implements(ec2.IConnectable)
 class InterfaceEndpoints(Construct):
-    """One private endpoint per AWS service, and a security group that lets the whole VPC in.
-
-    Attributes:
-        connections: connections of that group, for callers from outside the VPC.
-    """
+    """One private endpoint per AWS service, and a security group that lets the whole VPC in."""
 
     def __init__(
         self,
@@ -38,7 +36,7 @@ class InterfaceEndpoints(Construct):
             region: the region, which decides what services there are.
         """
         super().__init__(scope, construct_id)
-        group = ec2.SecurityGroup(
+        self._group = group = ec2.SecurityGroup(
             self,
             "Group",
             vpc=vpc,
@@ -58,4 +56,8 @@ class InterfaceEndpoints(Construct):
                 security_group_ids=[group.security_group_id],
                 private_dns_enabled=True,
             )
-        self.connections = group.connections
+
+    @property
+    def connections(self) -> ec2.Connections:
+        """Connections of that group, for callers from outside the VPC."""
+        return self._group.connections
