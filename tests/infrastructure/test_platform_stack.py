@@ -16,7 +16,7 @@ from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.derive.addons import INFERENCE_OPERATOR, OBSERVABILITY
 from hyperpod_dpd.readiness import AddonActive, Gone, Readiness, Requirement, Wait, nodes_of
 from hyperpod_dpd.security.logs import logs_key
-from hyperpod_dpd.spec import Deployment, ExistingCluster, InferenceOperator
+from hyperpod_dpd.spec import Deployment, EndpointCertificate, ExistingCluster, InferenceOperator
 from stacks.build import build
 from tests.support.deployments import changed, ready
 from tests.support.synth import Synthesized, deployments, synthesize
@@ -141,6 +141,9 @@ def test_a_version_and_a_bucket_of_the_deployment_are_used() -> None:
         platform__inference_operator=InferenceOperator(
             version="v1.4.0-eksbuild.1", tls_bucket="hyperpod-tls-mine"
         ),
+        serving__operator__certificate=EndpointCertificate(
+            domain_name="llama.example.com", hosted_zone_id="Z0123456789"
+        ),
     )
     application = app()
     template = synthesized(build(application, deployment).platform)
@@ -149,6 +152,13 @@ def test_a_version_and_a_bucket_of_the_deployment_are_used() -> None:
     assert (
         json.loads(text(properties["ConfigurationValues"]))["tlsCertificateS3Bucket"] == "hyperpod-tls-mine"
     )
+    (records,) = [
+        statement
+        for body in resources(template, "AWS::IAM::Policy").values()
+        for statement in body["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "NameTheEndpoint"
+    ]
+    assert text(records["Resource"]) == "arn:${AWS::Partition}:route53:::hostedzone/Z0123456789"
 
 
 def test_the_addon_and_controllers_of_its_own_are_never_both_there() -> None:

@@ -176,4 +176,25 @@ class InferenceOperator(Construct):
                 resources=[tls.arn_for_objects("*")],
             )
         )
+        certificate = deployment.serving.operator.certificate
+        if certificate is not None and certificate.hosted_zone_id is not None:
+            role.add_to_policy(
+                iam.PolicyStatement(
+                    sid="NameTheEndpoint",
+                    actions=[
+                        "route53:ChangeResourceRecordSets",
+                        "route53:GetHostedZone",
+                        "route53:ListResourceRecordSets",
+                    ],
+                    resources=[
+                        stack.format_arn(
+                            service="route53",
+                            region="",
+                            account="",
+                            resource="hostedzone",
+                            resource_name=certificate.hosted_zone_id,
+                        )
+                    ],
+                )
+            )
         return role
