@@ -74,11 +74,11 @@ class Deployed:
                     yield summary["PhysicalResourceId"], template[logical_id]
 
 
-def _cdk(emulator: Emulator, *arguments: str) -> str:
+def _cdk(emulator: Emulator, *arguments: str, folder: Path = ROOT) -> str:
     """Run the CLI and return all that it said."""
     result = subprocess.run(
-        [str(NODE), "node_modules/aws-cdk/bin/cdk", "--no-notices", *arguments],
-        cwd=ROOT,
+        [str(NODE), str(ROOT / "node_modules/aws-cdk/bin/cdk"), "--no-notices", *arguments],
+        cwd=folder,
         env={
             **os.environ,
             **emulator.environment(),
@@ -115,7 +115,8 @@ def _stacks(emulator: Emulator) -> tuple[str, ...]:
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     assembly = tmp_path_factory.mktemp("cdk.out")
     with running() as emulator:
-        _cdk(emulator, "bootstrap", f"aws://{ACCOUNT}/{REGION}", "--app", "true")
+        # bootstrapping locks the output folder of the place where it runs
+        _cdk(emulator, "bootstrap", f"aws://{ACCOUNT}/{REGION}", folder=tmp_path_factory.mktemp("empty"))
         _deploy(emulator, assembly, *(f"*-{part}" for part in BEFORE_GPUS))
         after_first = _stacks(emulator)
         _deploy(emulator, assembly, "--all")
