@@ -158,7 +158,7 @@ def test_a_version_and_a_bucket_of_the_deployment_are_used() -> None:
         for statement in body["Properties"]["PolicyDocument"]["Statement"]
         if statement.get("Sid") == "NameTheEndpoint"
     ]
-    assert text(records["Resource"]) == "arn:${AWS::Partition}:route53:::hostedzone/Z0123456789"
+    assert text(records["Resource"]) == "arn:aws:route53:::hostedzone/Z0123456789"
 
 
 def test_the_addon_and_controllers_of_its_own_are_never_both_there() -> None:
