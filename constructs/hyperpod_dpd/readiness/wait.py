@@ -17,6 +17,9 @@ from hyperpod_dpd.readiness.requirements import Requirement
 LONGEST: Final = cdk.Duration.hours(12)
 """Limit of CloudFormation's wait conditions."""
 
+SHORTEST: Final = cdk.Duration.minutes(10)
+"""The poller gives up some minutes before CloudFormation does, so that its words are heard; a few looks come before."""
+
 _DIGITS: Final = 12
 
 
@@ -48,7 +51,7 @@ class Wait(Construct):
             construct_id: its id.
             readiness: the poller.
             requirements: what must be so.
-            within: after this time the wait fails; at most 12 hours.
+            within: after this time the wait fails; at least 10 minutes, at most 12 hours.
             revision: digest of what is installed, where the requirements alone do not tell one version from the next.
             needs: what is created before the wait begins.
 
@@ -58,10 +61,11 @@ class Wait(Construct):
         super().__init__(scope, construct_id)
         if not requirements:
             raise ValueError(f"wait `{self.node.path}` waits for nothing. help: leave it out")
-        if not 0 < within.to_seconds() <= LONGEST.to_seconds():
+        if not SHORTEST.to_seconds() <= within.to_seconds() <= LONGEST.to_seconds():
             raise ValueError(
-                f"wait `{self.node.path}` cannot last {within.to_human_string()}: CloudFormation waits for "
-                f"{LONGEST.to_human_string()} at most. help: choose a shorter time"
+                f"wait `{self.node.path}` cannot last {within.to_human_string()}: it looks for "
+                f"{SHORTEST.to_human_string()} at least, and CloudFormation waits for {LONGEST.to_human_string()} at most. "
+                "help: choose a time in between"
             )
         asked = [requirement.as_event() for requirement in requirements]
         # below a construct with the digest, so that the ids of all parts change together
