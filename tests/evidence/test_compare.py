@@ -38,6 +38,7 @@ from hyperpod_dpd.evidence.results import (
 )
 from hyperpod_dpd.evidence.soundness import flaws
 from tests.evidence.benchmarks import COLOCATED, DPD, TRAFFIC, colocated, dpd, request, result, run
+from tests.support.deployments import ROOT
 
 
 def row(comparison: Comparison, measure: str, concurrency: int = 8) -> Row:
@@ -477,6 +478,18 @@ def test_simulated_results_are_labelled(dpd_compare: Command, tmp_path: Path) ->
         )
         paths.append(str(path))
     assert dpd_compare(*paths).stdout.count("SIMULATED") == 2
+
+
+def test_recorded_results_are_sound_and_say_that_they_are_simulated() -> None:
+    new, old = (
+        read_result((ROOT / f"docs/evidence/benchmark/{name}.json").read_text())
+        for name in ("self-managed", "baseline")
+    )
+    assert flaws(new) == flaws(old) == ()
+    assert new.system.simulated
+    assert old.system.simulated
+    found = compare(new, old)
+    assert (found.seeds, found.is_paired) == (3, True)
 
 
 def test_one_seed_has_no_interval_and_says_why(dpd_compare: Command, tmp_path: Path) -> None:
