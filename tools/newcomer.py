@@ -74,7 +74,7 @@ HEAD = """\
 # A newcomer's path
 
 From a clone to an answer of the account, typed by `make newcomer`, on {day} on {cores} cores (load {load:.0f} at the start). The
-packages were in this machine's caches; a first run also downloads some 500 MB. The account is emulated by moto, which knows no
+packages were in this machine's caches; a first run also downloads them. The account is emulated by moto, which knows no
 quotas, so part of the checks end as unknown.
 
 | step | command | seconds | its last line |
@@ -105,8 +105,10 @@ def main() -> int:
 
 
 def _cell(line: str) -> str:
-    shown = line if len(line) <= 100 else f"{line[:99]}…"
-    return f"`{shown}`".replace("|", "\\|") if shown else "–"
+    shown = (line if len(line) <= 120 else f"{line[:119]}…").replace("|", "\\|")
+    fence = "``" if "`" in shown else "`"
+    space = " " if "`" in shown else ""
+    return f"{fence}{space}{shown}{space}{fence}" if shown else "–"
 
 
 def run(step: Step, folder: Path, address: str) -> tuple[float, int, str]:
