@@ -87,7 +87,9 @@ def _parts(template: Mapping[str, Any]) -> list[Part]:
     found: dict[str, Counter[str]] = {}
     for path, kind in paths:
         name = path[1] if path[0] in large else path[0]
-        shown = HELPER if re.match(r"Custom::|AWS[0-9a-f]{30,}|Custom[A-Z0-9]|AWSCDK|BucketNotif", name) else name
+        shown = (
+            HELPER if re.match(r"Custom::|AWS[0-9a-f]{30,}|Custom[A-Z0-9]|AWSCDK|BucketNotif", name) else name
+        )
         found.setdefault(shown, Counter())[kind.removeprefix("AWS::").replace("::", " ")] += 1
     parts = [Part(name=name, resources=resources) for name, resources in found.items()]
     return sorted(parts, key=lambda part: part.name in _LAST)
