@@ -7,6 +7,7 @@ import aws_cdk as cdk
 import pytest
 
 from hyperpod_dpd.catalog.regions import regions
+from hyperpod_dpd.derive.bucket import bucket_name as name_of_bucket
 from hyperpod_dpd.storage import bucket_name
 from tests.support.synth import ready_synthesized
 
@@ -30,8 +31,26 @@ def _statements(bucket: str) -> list[Any]:
 def test_the_lifecycle_bucket_has_the_prefix_that_hyperpods_policy_reads() -> None:
     _, properties = _scripts()
     assert json.dumps(properties["BucketName"]).startswith(
-        '{"Fn::Join": ["", ["sagemaker-llama-3-3-70b-p5-", {"Ref": "AWS::AccountId"}, "-us-east-1"'
+        '{"Fn::Join": ["", ["sagemaker-llama-3-3-70b-p5-", {"Ref": "AWS::AccountId"}, "-us-east-1-"'
     )
+
+
+def test_a_bucket_that_a_failed_creation_leaves_behind_is_not_in_the_way_of_the_next() -> None:
+    """The upload fills it before HyperPod refuses a cluster for which there is no quota."""
+    name, properties = _scripts()
+    (resource,) = [body for key, body in _buckets().items() if key == name]
+    assert resource["DeletionPolicy"] == "Retain"
+    *_, attempt = properties["BucketName"]["Fn::Join"][1]
+    uuid = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
+    assert attempt == {"Fn::Select": [0, {"Fn::Split": ["-", uuid]}]}
+
+
+@pytest.mark.parametrize("region", [row.name for row in regions()])
+def test_the_longest_name_of_an_attempt_fits(region: str) -> None:
+    name = name_of_bucket("sagemaker-", "a" * 40, account="123456789012", region=region, attempt="01234567")
+    assert len(name) <= 63
+    assert name.startswith("sagemaker-aa")
+    assert name.endswith(f"-123456789012-{region}-01234567")
 
 
 @pytest.mark.parametrize("region", [row.name for row in regions()])

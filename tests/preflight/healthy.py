@@ -258,12 +258,6 @@ _CLUSTERS: Answers = {
 }
 
 
-def _head_bucket(parameters: Parameters) -> Reply:
-    if parameters["Bucket"].startswith("sagemaker-"):
-        return Refusal(code="404", status=404)
-    return {"BucketRegion": "us-east-1"}
-
-
 def _list_bucket(parameters: Parameters) -> Reply:
     if parameters["Bucket"] == "archives":
         return {"Contents": [{"Key": parameters["Prefix"], "Size": 40_000_000}]}
@@ -276,7 +270,7 @@ def _list_bucket(parameters: Parameters) -> Reply:
 
 
 _DATA: Answers = {
-    ("s3", "HeadBucket"): _head_bucket,
+    ("s3", "HeadBucket"): {"BucketRegion": "us-east-1"},
     ("s3", "ListObjectsV2"): _list_bucket,
     ("s3", "HeadObject"): {
         "ContentLength": 800,

@@ -491,23 +491,6 @@ PLANTED = {
         answers={},
         says=("name of the HyperPod cluster is taken", "gives its capacity away"),
     ),
-    "bucket-name-taken": Planted(
-        check="PRE-NAM-001",
-        path="name",
-        answers={("s3", "HeadBucket"): _buckets("sagemaker-llama-3-3-70b-p5-123456789012-us-east-1")},
-        says=("given `sagemaker-llama-3-3-70b-p5-123456789012-us-east-1`",),
-    ),
-    "bucket-of-somebody-else": Planted(
-        check="PRE-NAM-001",
-        path="name",
-        answers={
-            ("s3", "HeadBucket"): lambda parameters: Refusal(
-                code="403" if parameters["Bucket"].startswith("sagemaker-") else "404",
-                status=403 if parameters["Bucket"].startswith("sagemaker-") else 404,
-            )
-        },
-        says=("name of the bucket is taken", "`sagemaker-"),
-    ),
     "origin-absent": Planted(
         check="PRE-DAT-001",
         path="model.imported_from.uri",

@@ -235,13 +235,13 @@ def test_what_was_found_before_a_failure_is_kept() -> None:
     """Old bootstrap, and then something breaks."""
     answers = {
         **healthy(),
-        ("s3", "HeadBucket"): Refusal(code="AccessDenied", status=403),
+        ("sagemaker", "DescribeCluster"): Refusal(code="AccessDeniedException", status=400),
         ("eks", "DescribeCluster"): {"cluster": {"name": "llama-3-3-70b-p5"}},
     }
     names = next(check for check in CHECKS if check.id == "PRE-NAM-001")
     report = preflight(DEFAULT, TableAccount(answers), checks=(names,), gate=GATE)
     assert [finding.problem.path for finding in report.findings] == ["name"]
-    assert [gap.needs for _, gap in report.gaps] == ["s3:ListBucket"]
+    assert [gap.needs for _, gap in report.gaps] == ["sagemaker:DescribeCluster"]
     assert report.outcomes[1].status is Status.WRONG
 
 

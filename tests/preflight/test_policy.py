@@ -60,7 +60,6 @@ def test_what_is_named_before_the_call_is_named_in_the_policy() -> None:
         "arn:aws:ssm:us-east-1:123456789012:parameter/cdk-bootstrap/hnb659fds/version",
         "arn:aws:ssm:us-east-1:123456789012:parameter/hyperpod-dpd/llama-3-3-70b-p5/*",
     ]
-    assert _on(document, "s3:ListBucket") == "arn:aws:s3:::sagemaker-llama-3-3-70b-p5-123456789012-us-east-1"
     assert _on(policy(deployments()["plan"], ALL), "sagemaker:DescribeTrainingPlan") == PLAN
     assert _on(policy(deployments()["closed"], ALL), "acm:DescribeCertificate") == CERTIFICATE
     assert _on(policy(deployments()["hub"], ALL), "secretsmanager:GetSecretValue") == [

@@ -4,19 +4,24 @@ import hashlib
 
 _MAX_NAME = 63
 _ACCOUNT_DIGITS = 12
+_ATTEMPT_DIGITS = 8
 
 LIFECYCLE_PREFIX = "sagemaker-"
 """Prefix of the bucket with the lifecycle scripts: HyperPod's managed policy reads only such buckets."""
 
 
-def bucket_name(prefix: str, deployment: str, *, account: str, region: str) -> str:
+def bucket_name(
+    prefix: str, deployment: str, *, account: str, region: str, attempt: str | None = None
+) -> str:
     """Return a name that starts with `prefix` and is the deployment's own in every account and region.
 
     A deployment's name may be longer than what is left of S3's 63 characters; it is then cut and told apart by eight
-    digits of its hash. `account` may be a token of CDK; an account has twelve digits either way.
+    digits of its hash. `account` may be a token of CDK; an account has twelve digits either way. `attempt` stands for
+    eight characters, a token too, that tell one creation of the stack from the next.
     """
-    room = _MAX_NAME - len(prefix) - len(f"--{region}") - _ACCOUNT_DIGITS
+    suffix_length = _ACCOUNT_DIGITS + len(f"--{region}") + (_ATTEMPT_DIGITS + 1 if attempt else 0)
+    room = _MAX_NAME - len(prefix) - suffix_length
     if len(deployment) > room:
         digest = hashlib.sha256(deployment.encode()).hexdigest()[:8]
         deployment = f"{deployment[: room - 9].rstrip('-')}-{digest}"
-    return f"{prefix}{deployment}-{account}-{region}"
+    return "-".join([f"{prefix}{deployment}", account, region, *([attempt] if attempt else [])])

@@ -22,6 +22,18 @@ def bucket_name(prefix: str, deployment: str, stack: cdk.Stack) -> str:
     return name_of_bucket(prefix, deployment, account=stack.account, region=stack.region)
 
 
+def bucket_name_of_attempt(prefix: str, deployment: str, stack: cdk.Stack) -> str:
+    """Return such a name that is another one whenever `stack` is created anew.
+
+    It is for a bucket that is full as soon as it is there: the roll-back of a first creation cannot delete it, so it is
+    kept, and would be in the way of the next attempt under a name of the deployment alone.
+    """
+    # a stack's id ends with a UUID, arn:…:stack/<name>/<8 digits>-…, whose first digits are of the time
+    uuid = cdk.Fn.select(2, cdk.Fn.split("/", stack.stack_id))
+    attempt = cdk.Fn.select(0, cdk.Fn.split("-", uuid))
+    return name_of_bucket(prefix, deployment, account=stack.account, region=stack.region, attempt=attempt)
+
+
 class AccessLogs(Construct):
     """Bucket that receives the server access logs of the other buckets.
 

@@ -10,7 +10,8 @@ from constructs import Construct
 
 from hyperpod_dpd.derive.bucket import LIFECYCLE_PREFIX
 from hyperpod_dpd.security.logs import log_group
-from hyperpod_dpd.storage.bucket import AccessLogs, PrivateBucket, bucket_name
+from hyperpod_dpd.storage.bucket import AccessLogs, PrivateBucket, bucket_name_of_attempt
+from hyperpod_dpd.storage.removal import kept_when_full
 
 _FOLDER = Path(__file__).parent / "lifecycle"
 _PREFIX = "lifecycle"
@@ -63,9 +64,10 @@ class LifecycleScripts(Construct):
             bucket = PrivateBucket(
                 self,
                 "Scripts",
-                name=bucket_name(LIFECYCLE_PREFIX, deployment, cdk.Stack.of(self)),
+                name=bucket_name_of_attempt(LIFECYCLE_PREFIX, deployment, cdk.Stack.of(self)),
                 access_logs=access_logs,
-                removal_policy=removal_policy,
+                # the upload fills it before HyperPod can refuse the cluster, for a quota of zero for example
+                removal_policy=kept_when_full(removal_policy),
             ).bucket
         assert bucket is not None
         self.bucket: s3.IBucket = _readable(bucket)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 from botocore.exceptions import ClientError
 
-from hyperpod_dpd.derive.bucket import LIFECYCLE_PREFIX, bucket_name
 from hyperpod_dpd.derive.parameters import Parameter
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call, arn
@@ -30,14 +29,6 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             name,
             "choose another `hyperpod.cluster_name`; deleting that cluster gives its capacity away",
         )
-    bucket = _bucket(deployment, account.account_id)
-    if _exists(lambda: account.client("s3").head_bucket(Bucket=bucket)):
-        yield _taken(
-            "name",
-            "bucket",
-            bucket,
-            "delete it if an earlier attempt left it behind, or choose another `name`",
-        )
 
 
 def _taken(path: str, kind: str, name: str, fix: str) -> Problem:
@@ -53,29 +44,15 @@ def _exists(ask: Callable[[], object]) -> bool:
     try:
         ask()
     except ClientError as error:
-        code = code_of(error)
-        if code in (
-            "ResourceNotFound",
-            "ResourceNotFoundException",
-            "ValidationException",
-            "404",
-            "NoSuchBucket",
-        ):
-            return False
-        # S3 says 403 for a bucket of somebody else
-        if code == "403" and error.operation_name == "HeadBucket":
-            return True
-        raise
+        if code_of(error) not in ("ResourceNotFound", "ResourceNotFoundException", "ValidationException"):
+            raise
+        return False
     return True
-
-
-def _bucket(deployment: Deployment, account_id: str) -> str:
-    return bucket_name(LIFECYCLE_PREFIX, deployment.name, account=account_id, region=deployment.region)
 
 
 CHECK = Check(
     id="PRE-NAM-001",
-    title="names of clusters and buckets are free",
+    title="names of clusters are free",
     calls=(
         PUBLISHED_CALL,
         Call(
@@ -84,11 +61,6 @@ CHECK = Check(
             on=lambda deployment: (arn(deployment, "eks", f"cluster/{deployment.name}"),),
         ),
         Call(service="sagemaker", operation="DescribeCluster"),
-        Call(
-            service="s3",
-            operation="HeadBucket",
-            on=lambda deployment: (f"arn:aws:s3:::{_bucket(deployment, deployment.account or '*')}",),
-        ),
     ),
     look=_look,
     applies=creates_cluster,
