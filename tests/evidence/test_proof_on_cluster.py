@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import stat
 import sys
 import threading
@@ -19,10 +20,12 @@ from dpd_simulator import LMCacheConfig
 from hyperpod_dpd.cli.app import run
 from hyperpod_dpd.evidence.on_demand import CannotProveError, Kubectl, prove_again
 from hyperpod_dpd.evidence.proof import __main__ as program
+from hyperpod_dpd.evidence.proof import kubernetes
 from hyperpod_dpd.evidence.proof.kubernetes import Api
 from hyperpod_dpd.evidence.proof_job import render_proof
 from hyperpod_dpd.serving.profile import Profile
 from tests.evidence.rig import EXPORTER_PORT, KV_BYTES_PER_TOKEN, THRESHOLD_TOKENS, Rig, Setting, running
+from tests.support.authority import HOST, authority_like_eks, be_strict, shake_hands
 from tests.support.deployments import ROOT, ready
 from tests.support.manifests import find
 
@@ -436,3 +439,19 @@ def test_a_verdict_of_the_cluster_is_printed_with_its_cause(
     printed = capsys.readouterr()
     assert "error: DPD-SRV-006 silent-tcp 0 MB. likely cause: UCX. help: look" in printed.err
     assert printed.out.splitlines()[-1] == "llama-3-3-70b-p5: not proved in 3.2 s by the router's counters"
+
+
+def test_certificates_of_eks_are_believed_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_strict(monkeypatch)
+    mine, other = (authority_like_eks(tmp_path / name) for name in ("mine", "other"))
+    monkeypatch.setattr(kubernetes, "_ACCOUNT", mine.authority.parent)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (mine.authority.parent / "token").write_text("a")
+    context = Api.in_cluster()._context
+    assert context is not None
+    shake_hands(context, mine.server)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(context, other.server)

@@ -1,8 +1,6 @@
 """How the poller reaches a cluster's API: the cluster's own authority is checked, the identity is a signed question."""
 
 import base64
-import datetime as dt
-import ipaddress
 import ssl
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -10,12 +8,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from hyperpod_dpd.readiness.poller.kubernetes import ApiError, KubernetesApi, connect, token
+from tests.support.authority import authority_like_eks, be_strict, shake_hands
 from tests.support.poller import Aws, Quiet, aws, serving
 
 __all__ = ["aws"]
@@ -26,65 +21,41 @@ class _Api(Quiet, BaseHTTPRequestHandler):
         self.answer(200, {"token": self.headers["Authorization"]})
 
 
-def _certificate(folder: Path) -> tuple[Path, str]:
-    """Return a file with key and certificate of 127.0.0.1, and the certificate as EKS describes it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    folder.mkdir()
-    file = folder / "server.pem"
-    file.write_bytes(secret + pem)
-    return file, base64.b64encode(pem).decode()
-
-
-def _describe(aws: Aws, server: Any, authority: str) -> None:
+def _describe(aws: Aws, server: Any, authority: Path) -> None:
     aws.answers["DescribeCluster"] = {
         "cluster": {
             "endpoint": f"https://127.0.0.1:{server.server_port}",
-            "certificateAuthority": {"data": authority},
+            "certificateAuthority": {"data": base64.b64encode(authority.read_bytes()).decode()},
         }
     }
 
 
-def test_a_cluster_is_reached_by_what_eks_describes(aws: Aws, tmp_path: Path) -> None:
-    file, authority = _certificate(tmp_path / "mine")
+def _connected(aws: Aws, shown: Path, authority: Path) -> Any:
     with serving(_Api) as server:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
+        context.load_cert_chain(shown)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         _describe(aws, server, authority)
-        assert connect("dpd").get("/version")["token"].startswith("Bearer k8s-aws-v1.")
+        return connect("dpd").get("/version")
 
 
-def test_another_authority_is_refused(aws: Aws, tmp_path: Path) -> None:
-    file, _ = _certificate(tmp_path / "mine")
-    _, other = _certificate(tmp_path / "other")
-    with serving(_Api) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        _describe(aws, server, other)
-        with pytest.raises(ApiError, match="certificate verify failed") as refused:
-            connect("dpd").get("/version")
-        assert refused.value.status == 0
+def test_a_cluster_is_reached_by_what_eks_describes(
+    aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by the Python of Lambda, which by itself refuses the certificates that EKS makes."""
+    mine = authority_like_eks(tmp_path / "mine")
+    be_strict(monkeypatch)
+    with pytest.raises(ssl.SSLCertVerificationError, match="Authority Key Identifier"):
+        shake_hands(ssl.create_default_context(cafile=str(mine.authority)), mine.server)
+    assert _connected(aws, mine.server, mine.authority)["token"].startswith("Bearer k8s-aws-v1.")
+
+
+def test_another_authority_is_refused(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    be_strict(monkeypatch)
+    mine, other = (authority_like_eks(tmp_path / name) for name in ("mine", "other"))
+    with pytest.raises(ApiError, match="certificate verify failed") as refused:
+        _connected(aws, mine.server, other.authority)
+    assert refused.value.status == 0
 
 
 def test_the_token_is_a_question_to_sts_that_only_this_cluster_can_use(aws: Aws) -> None:

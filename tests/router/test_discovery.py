@@ -1,7 +1,9 @@
 """EndpointSlices from an API server: list, watch, resync, drain, remove."""
 
 import asyncio
+import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from dpd_router.pool import Pool, Role
 from dpd_router.slices import Slice
 from dpd_router.tasks import Supervisor
 from tests.router.support import until
+from tests.support.authority import HOST, authority_like_eks, be_strict, shake_hands
 
 
 def a_slice(
@@ -246,6 +249,26 @@ def test_api_server_comes_from_the_pod(pool: Pool) -> None:
         made = make(policy, pool, {"KUBERNETES_SERVICE_HOST": host})
         assert isinstance(made, EndpointSliceDiscovery)
         assert made._server == url
+
+
+@pytest.mark.parametrize(
+    ("trusted", "host", "believed"), [(0, HOST, True), (1, HOST, False), (0, "10.0.0.1", False)]
+)
+def test_certificates_of_eks_are_believed_and_no_others(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, trusted: int, host: str, believed: bool
+) -> None:
+    be_strict(monkeypatch)
+    made = [authority_like_eks(tmp_path / name) for name in ("mine", "other")]
+    policy = DiscoveryPolicy(
+        discovery=DiscoveryKind.ENDPOINT_SLICES,
+        namespace="n",
+        decode_service="d",
+        service_account_directory=made[trusted].authority.parent,
+    )
+    discovery = make(policy, pool, {"KUBERNETES_SERVICE_HOST": HOST})
+    assert isinstance(discovery, EndpointSliceDiscovery)
+    with contextlib.nullcontext() if believed else pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(discovery._tls(), made[0].server, host)
 
 
 async def test_another_router_is_seen_until_it_has_left(
