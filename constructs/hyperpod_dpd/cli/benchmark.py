@@ -8,7 +8,7 @@ from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.node import use_bundled_node
-from hyperpod_dpd.cli.output import print_finding, print_line
+from hyperpod_dpd.cli.output import print_finding, print_line, print_mistakes
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
@@ -74,9 +74,7 @@ def _run(arguments: Namespace) -> Exit:
     try:
         file = load(arguments.file)
     except UnreadableDeploymentError as error:
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return Exit.UNREADABLE
     errors = check(file.deployment).errors
     for finding in errors:

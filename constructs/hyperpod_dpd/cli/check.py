@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, add_format, counted, print_finding, print_json, print_line
+from hyperpod_dpd.cli.output import Format, add_format, counted, print_finding, print_json, print_mistakes
 from hyperpod_dpd.rules.check import Report, check
 from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
@@ -95,9 +95,7 @@ class _Unreadable:
         }
 
     def print_text(self) -> None:
-        for mistake in self._error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(self._error)
 
 
 def _result(path: Path) -> _Checked | _Unreadable:

@@ -8,7 +8,7 @@ from hyperpod_dpd.changes.compare import Comparison, Sides, compare
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.node import use_bundled_node
-from hyperpod_dpd.cli.output import Format, add_format, counted, paint, print_json, print_line
+from hyperpod_dpd.cli.output import Format, add_format, counted, paint, print_json, print_line, print_mistakes
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
@@ -55,9 +55,7 @@ def _load(path: Path) -> DeploymentFile | None:
     try:
         return load(path)
     except UnreadableDeploymentError as error:
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return None
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from hyperpod_dpd.rules.finding import Finding
+from hyperpod_dpd.spec.load import UnreadableDeploymentError
 
 
 class Format(StrEnum):
@@ -51,6 +52,13 @@ def print_json(data: Any) -> None:
 
     json.dump(data, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def print_mistakes(error: UnreadableDeploymentError) -> None:
+    """Write why a deployment file cannot be read to standard error, one line a mistake."""
+    for mistake in error.mistakes:
+        subject = f"`{mistake.path}`: " if mistake.path else ""
+        print_line(mistake.location, "error", f"{subject}{mistake.message}")
 
 
 def print_finding(finding: Finding) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, add_format, print_finding, print_json, print_line
+from hyperpod_dpd.cli.output import Format, add_format, print_finding, print_json, print_line, print_mistakes
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
@@ -49,9 +49,7 @@ def _run(arguments: Namespace) -> Exit:
         if arguments.format == Format.JSON:
             print_json({"file": str(arguments.file), "asked": False, "mistakes": _mistakes(error)})
             return Exit.UNREADABLE
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return Exit.UNREADABLE
     if arguments.policy:
         return _print_policy(file)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, add_format, paint, print_json, print_line
+from hyperpod_dpd.cli.output import Format, add_format, paint, print_json, print_line, print_mistakes
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 
@@ -48,9 +48,7 @@ def _run(arguments: Namespace) -> Exit:
     try:
         deployment = load(arguments.file).deployment
     except UnreadableDeploymentError as error:
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return Exit.UNREADABLE
     if (arguments.prefiller or arguments.decoder or arguments.efa_exporter) and not arguments.url:
         print_line("dpd", "error", "`--prefiller`, `--decoder` and `--efa-exporter` go with `--url`")

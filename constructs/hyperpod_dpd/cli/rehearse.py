@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import paint, print_finding, print_line
+from hyperpod_dpd.cli.output import paint, print_finding, print_line, print_mistakes
 from hyperpod_dpd.cli.rehearse_view import showing
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.lint.read import UnreadableManifestError
@@ -139,9 +139,7 @@ def _run(arguments: Namespace) -> Exit:
     try:
         file = load(arguments.file)
     except UnreadableDeploymentError as error:
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return Exit.UNREADABLE
     deployment = file.deployment
     if errors := check(deployment).errors:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import print_finding, print_line
+from hyperpod_dpd.cli.output import print_finding, print_line, print_mistakes
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
@@ -52,9 +52,7 @@ def _run(arguments: Namespace) -> Exit:
     try:
         file = load(arguments.file)
     except UnreadableDeploymentError as error:
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return Exit.UNREADABLE
     if problem := _misuse(file.deployment, arguments.group or []):
         print_line(str(file.path), "error", problem)

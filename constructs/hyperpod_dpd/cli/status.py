@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, add_format, counted, print_json, print_line
+from hyperpod_dpd.cli.output import Format, add_format, counted, print_json, print_line, print_mistakes
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 
@@ -48,9 +48,7 @@ def _run(arguments: Namespace) -> Exit:
     try:
         deployment = load(arguments.file).deployment
     except UnreadableDeploymentError as error:
-        for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_mistakes(error)
         return Exit.UNREADABLE
     outside = _outside(deployment, arguments)
     if outside is None:
