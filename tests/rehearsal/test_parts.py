@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,13 +16,17 @@ from hyperpod_dpd.planner.workload import FixedLengths
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.container import PodView, environment_of, expanded
 from hyperpod_dpd.rehearsal.faults import FaultError, parse_fault
+from hyperpod_dpd.rehearsal.leftover import left_over
 from hyperpod_dpd.rehearsal.metrics import parse
+from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.pods import read_pods
 from hyperpod_dpd.rehearsal.process import LocalProcess, left_behind
 from hyperpod_dpd.rehearsal.prompts import requests
+from hyperpod_dpd.rehearsal.rehearsal import rehearse_profiles
+from hyperpod_dpd.rehearsal.run import _Rehearsal
 from hyperpod_dpd.rehearsal.trouble import RefusedError
-from tests.rehearsal.support import deployment, planned
+from tests.rehearsal.support import RENDERED, deployment, planned
 
 LIMIT_SECONDS = 30
 
@@ -114,6 +119,53 @@ def test_a_fault_that_is_none_is_refused(text: str, says: str) -> None:
     with pytest.raises(FaultError, match=r"help|lies|takes") as error:
         parse_fault(text)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("profile", "fault", "says"),
+    [
+        ("baseline", "decoder-crash@1s", "has no decode worker that `decoder-crash@1s` could hit"),
+        ("baseline", "decoder-restart-in-place", "has no decode worker"),
+        ("baseline", "notify-loss", "has no prefill worker"),
+        ("baseline", "prefill-slow", "has no prefill worker"),
+        ("self-managed", "router-restart@45s", "`router-restart@45s` begins when 45 s of traffic are over"),
+        ("self-managed", "decoder-crash@1000000000s", "begins when 45 s of traffic are over"),
+    ],
+)
+def test_a_fault_that_hits_nobody_is_refused_before_anything_starts(
+    profile: str, fault: str, says: str
+) -> None:
+    options = Options(faults=(parse_fault(fault),))
+    with pytest.raises(RefusedError) as error:
+        rehearse_profiles(deployment(), [(profile, RENDERED / profile)], options=options)
+    (trouble,) = error.value.troubles
+    assert says in trouble.says
+
+
+def test_what_is_left_over_is_a_trouble_unless_the_fault_takes_the_books_with_it() -> None:
+    node = plan_rehearsal([RENDERED / "self-managed"], deployment()).placements[0].plan.owner.node
+    crash, restart = parse_fault("decoder-crash"), parse_fault("router-restart")
+    clean = {"decode-1": [0, 0]}
+    assert left_over(node, hand_offs=0, chunks=clean, faults=()) == []
+    (silent,) = left_over(node, hand_offs=None, chunks=clean, faults=())
+    assert "no router said" in silent.says
+    (owned,) = left_over(node, hand_offs=3, chunks=clean, faults=(restart,))
+    assert owned.says.startswith("3 hand-offs were still open")
+    leaked = {"decode-1": [0, 16], "decode-2": [0, 0]}
+    (lost,) = left_over(node, hand_offs=0, chunks=leaked, faults=(crash,))
+    assert lost.says.endswith("`decode-1` 16")
+    assert lost.file == node.file
+    assert left_over(node, hand_offs=0, chunks=leaked, faults=(crash, restart)) == []
+
+
+def test_a_run_ends_with_what_it_left_over_and_with_a_proof_that_was_not_made() -> None:
+    plan = plan_rehearsal([RENDERED / "self-managed"], deployment())
+    ended = _Rehearsal(Mock(), plan, deployment(), Options(monitors=False), Mock())
+    ended.chunks_left, ended.hand_offs_left = {"decode-1": [2]}, 0
+    left, unproved = ended.troubles()
+    assert "`decode-1` 2" in left.says
+    assert unproved.says == "the proof was not made: no router was ready at the end"
+    assert Path(unproved.file or "").name == "router.yaml"
 
 
 def test_counters_are_told_apart_by_labels_and_start_again_with_their_process() -> None:

@@ -1,7 +1,10 @@
 """What one machine with GPUs cannot have is replaced in a real engine's command and files, and nothing else."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tokenizers import Tokenizer
@@ -129,4 +132,17 @@ def test_real_engines_are_used_only_where_everything_is_there(
     (tmp_path / "vllm").chmod(0o755)
     assert engines.interpreter_with_engines() == str(interpreter)
     monkeypatch.setenv("CODE", "1")  # one of the packages is not there
+    assert engines.interpreter_with_engines() is None
+
+
+@pytest.mark.parametrize("failure", [subprocess.TimeoutExpired("x", 1), PermissionError("no right")])
+def test_a_driver_that_hangs_or_a_program_that_may_not_run_is_no_gpu(
+    failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("nvidia-smi", "vllm"):
+        (tmp_path / name).write_text(f"#!{sys.executable}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=failure))
+    assert engines.gpus() == 0
     assert engines.interpreter_with_engines() is None

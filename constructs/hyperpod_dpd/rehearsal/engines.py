@@ -65,13 +65,17 @@ def gpus() -> int:
     """Return how many GPUs `nvidia-smi` lists; 0 where there is none."""
     if which("nvidia-smi") is None:
         return 0
-    listed = subprocess.run(
-        ["nvidia-smi", "--list-gpus"],  # noqa: S607 -- wherever the driver has put it
-        capture_output=True,
-        text=True,
-        timeout=_LOOK_SECONDS,
-        check=False,
-    )
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--list-gpus"],  # noqa: S607 -- wherever the driver has put it
+            capture_output=True,
+            text=True,
+            timeout=_LOOK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        # a driver that hangs has no GPU that an engine could use
+        return 0
     return sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if not listed.returncode else 0
 
 
@@ -80,12 +84,15 @@ def interpreter_with_engines() -> str | None:
     script = which("vllm")
     if script is None:
         return None
-    first = Path(script).read_bytes()[:200].split(b"\n", 1)[0].decode(errors="replace")
-    interpreter = first.removeprefix("#!").strip()
     code = f"import importlib.util as u, sys; sys.exit(any(u.find_spec(n) is None for n in {_PACKAGES!r}))"
-    if not first.startswith("#!") or not Path(interpreter).is_file():
+    try:
+        first = Path(script).read_bytes()[:200].split(b"\n", 1)[0].decode(errors="replace")
+        interpreter = first.removeprefix("#!").strip()
+        if not first.startswith("#!") or not Path(interpreter).is_file():
+            return None
+        done = subprocess.run(  # noqa: S603 -- the interpreter of the installed program
+            [interpreter, "-c", code], capture_output=True, timeout=_LOOK_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    done = subprocess.run(  # noqa: S603 -- the interpreter of the installed program
-        [interpreter, "-c", code], capture_output=True, timeout=_LOOK_SECONDS, check=False
-    )
     return interpreter if done.returncode == 0 else None

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from hyperpod_dpd.spec import Role
 from hyperpod_dpd.spec.value import record
 
 _FORM: Final = re.compile(r"([a-z-]+)(?:=([0-9.]+)(%?))?(?:@([0-9.]+)s)?")
@@ -34,6 +35,12 @@ class FaultKind:
 
     may_alert: frozenset[str] = frozenset()
     """Alerts that may fire besides."""
+
+    needs: Role | None = None
+    """Role that must be there for it to happen."""
+
+    may_leave_chunks: bool = False
+    """Whether chunks may stay in a decoder's PD buffer: nobody is left who knows of them."""
 
 
 @record
@@ -70,17 +77,20 @@ KINDS: Final = {
         FaultKind(
             name="decoder-crash",
             says="a decoder is lost with its node; its successor has another address",
+            needs=Role.DECODE,
             must_alert=frozenset({"DpdNoDecoder"}),
             may_alert=_LATE | {"DpdDecodeWorkersMissing"},
         ),
         FaultKind(
             name="decoder-restart-in-place",
             says="a decoder's container is killed and starts again at the same address",
+            needs=Role.DECODE,
             may_alert=_LATE | {"DpdNoDecoder", "DpdDecodeWorkersMissing"},
         ),
         FaultKind(
             name="prefill-slow",
             says="every step of the prefillers takes this many times as long",
+            needs=Role.PREFILL,
             works_on_real_engines=False,
             default=4.0,
             unit="x",
@@ -89,6 +99,7 @@ KINDS: Final = {
         FaultKind(
             name="notify-loss",
             says="this share of hand-offs loses a notification",
+            needs=Role.PREFILL,
             works_on_real_engines=False,
             default=0.05,
             unit="%",
@@ -98,6 +109,7 @@ KINDS: Final = {
         FaultKind(
             name="router-restart",
             says="the router's container is killed and starts again",
+            may_leave_chunks=True,
             may_alert=_LATE | {"DpdRouterDown", "DpdPdBufferLost", "DpdNoDecoder"},
         ),
         FaultKind(

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import tempfile
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import shape_of
 from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
-from hyperpod_dpd.rehearsal.trouble import RefusedError, Trouble
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble
 from hyperpod_dpd.rehearsal.view import Show
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
@@ -105,8 +105,10 @@ def rehearse_profiles(
     # the operator's pods cannot run here: what is rehearsed of its deployments is their rendering for the other backend
     deployment = on_backend(deployment, "self-managed")
     plans = [plan_rehearsal([folder], deployment) for _, folder in profiles]
-    if troubles := tuple(each for plan in plans for each in plan.troubles):
-        raise RefusedError(troubles)
+    troubles = [each for plan in plans for each in plan.troubles]
+    # a plan with troubles may lack a role for that reason
+    if troubles := troubles or [each for plan in plans for each in _cannot_happen(plan, options)]:
+        raise RefusedError(tuple(troubles))
     results = []
     with tempfile.TemporaryDirectory(prefix="dpd-rehearsal-", ignore_cleanup_errors=True) as scratch:
         for (name, _), plan in zip(profiles, plans, strict=True):
@@ -123,12 +125,31 @@ def rehearse_profiles(
     )
 
 
+def _cannot_happen(plan: RehearsalPlan, options: Options) -> Iterator[Trouble]:
+    """Yield the faults that would hit nobody in `plan`, or begin when the traffic is over."""
+    for fault in options.faults:
+        needs = fault.kind.needs
+        if needs is not None and needs not in roles_of(plan):
+            yield Trouble(
+                kind=Kind.ELSEWHERE,
+                says=f"`{plan.folder}` has no {needs.value} worker that `{fault}` could hit",
+                fix="choose a profile that disaggregates, or another fault",
+            )
+        if fault.at_seconds >= options.fault_seconds:
+            yield Trouble(
+                kind=Kind.ELSEWHERE,
+                says=f"`{fault}` begins when {options.fault_seconds:g} s of traffic are over",
+                fix="raise `--fault-seconds`, or let it begin sooner",
+            )
+
+
 def _run(work: Coroutine[Any, Any, ProfileResult]) -> ProfileResult:
-    """Run `work`; SIGTERM ends it as Ctrl-C does, so that nothing is left behind."""
+    """Run `work`; SIGTERM and the end of the terminal end it as Ctrl-C does, so that nothing is left behind."""
 
     async def interruptible() -> ProfileResult:
         task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await task
 
     try:

@@ -19,6 +19,7 @@ from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths, LengthSource
 from hyperpod_dpd.rehearsal.cluster import REPLACED, LocalCluster, router_port
 from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, Fault
 from hyperpod_dpd.rehearsal.inject import inject, remove_faults
+from hyperpod_dpd.rehearsal.leftover import left_over
 from hyperpod_dpd.rehearsal.measure import AGREEMENT, Measurement, observe
 from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples, scrape
 from hyperpod_dpd.rehearsal.options import Options
@@ -507,7 +508,16 @@ class _Rehearsal:
                     "a fault must end a request, never hold it",
                 )
             )
+        found += left_over(
+            router_node,
+            hand_offs=self.hand_offs_left,
+            chunks=self.chunks_left,
+            faults=self._options.faults,
+        )
         found += self._alerted_otherwise(router_node)
+        if self.proof is None and self._options.proves:
+            says = "the proof was not made: no router was ready at the end"
+            found.append(trouble(Kind.RUNNING, router_node, says, "read its log; `--keep DIR` keeps it"))
         if self.proof is not None and not self.proof.proved:
             found += [
                 trouble(Kind.RUNNING, router_node, f"proof: {finding.says}", finding.fix)
