@@ -225,7 +225,7 @@ class Comparison:
         )
         elsewhere = (
             "--port=", "--notification-port=", "--discovery=", "--namespace=", "--prefill-service=",
-            "--decode-service=", "--worker-port-name=",
+            "--decode-service=", "--worker-port-name=", "--router-service=", "--router-namespace=",
         )  # fmt: skip
         flags = [flag for flag in rendered if not flag.startswith(elsewhere)]
         decode = [
