@@ -22,7 +22,8 @@ def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.C
         *_aligned(_stack_rows(stacks, assembly)),
         *_aligned(_group_rows(deployment)),
     ]
-    lines += [f"  {each}" for each in (*_to_fill(deployment), *_unheard(deployment))]
+    said = (*_to_fill(deployment), *_locked_out(deployment), *_unheard(deployment))
+    lines += [f"  {each}" for each in said]
     return "\n".join([*lines, f"  instance groups at list price: {_total(deployment)}"])
 
 
@@ -64,6 +65,13 @@ def _to_fill(deployment: Deployment) -> Iterator[str]:
     """Yield a line for each secret that the platform stack makes empty."""
     for name in dict.fromkeys(secret.name for secret in named_secrets(deployment) if secret.own):
         yield f"secret to fill: `dpd secret set {name} --region {deployment.region}`"
+
+
+def _locked_out(deployment: Deployment) -> Iterator[str]:
+    """Yield a line where nobody may use kubectl: CloudFormation makes the cluster, and whoever deploys does not."""
+    cluster = deployment.cluster
+    if cluster.existing is None and not cluster.administrators:
+        yield "kubectl lets nobody in: give `cluster.administrators` the ARN of your IAM role"
 
 
 def _unheard(deployment: Deployment) -> Iterator[str]:

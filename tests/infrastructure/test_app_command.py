@@ -134,6 +134,7 @@ def test_says_which_secrets_are_empty_after_the_deployment(default_run: Run) -> 
 
 def test_says_where_alerts_would_be_heard_by_nobody(default_run: Run) -> None:
     assert "alerts reach nobody: give `platform.alerts.email_addresses`" in default_run.result.stdout
+    assert "kubectl lets nobody in: give `cluster.administrators`" in default_run.result.stdout
 
 
 def test_stacks_are_protected_against_deletion(default_run: Run) -> None:
