@@ -120,10 +120,17 @@ def test_a_group_may_be_empty() -> None:
 
 def test_any_number_of_groups() -> None:
     groups = tuple(
-        InstanceGroup(name=f"group-{number}", role=Role.DECODE, instance_type="ml.p5.48xlarge", count=number)
+        InstanceGroup(
+            name=f"group-{number}",
+            role=Role.DECODE if number else Role.PREFILL,
+            instance_type="ml.p5.48xlarge",
+            count=number,
+        )
         for number in range(100)
     )
-    synthesized = synthesize(changed(ready(), hyperpod__instance_groups=groups))
+    synthesized = synthesize(
+        changed(ready(), hyperpod__instance_groups=groups, serving__decode__instance_group="group-1")
+    )
     assert [(group["InstanceGroupName"], group["InstanceCount"]) for group in _groups(synthesized)] == [
         (f"group-{number}", number) for number in range(100)
     ]
