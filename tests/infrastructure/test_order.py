@@ -156,6 +156,14 @@ ROWS = {
         _kind("platform", "Custom::AWSCDK-EKS-HelmChart", Release="hyperpod-dpd-platform"),
         _kind("platform", "AWS::IAM::Policy", id_like="KubectlProviderHandler"),
     ),
+    **{
+        f"{what}-after-the-logs-of-their-function": Row(
+            "aws-cdk 667: a function that runs first makes the log group, and CloudFormation finds its name taken",
+            later,
+            _kind("platform", "AWS::Logs::LogGroup", id_like="KubectlProvider"),
+        )
+        for what, later in (("charts", CHARTS), ("rights-of-the-poller", MANIFESTS))
+    },
     "rights-of-the-poller-after-the-way-into-the-cluster": Row(
         "the same for the manifest of the poller's rights",
         MANIFESTS,

@@ -88,7 +88,9 @@ class Kubectl(Construct):
                 )
             ],
         )
-        self.ready: IDependable = DependencyGroup(access, way_out, way_in)
+        # the provider with its log groups: a function that runs before its group exists makes it itself, and the name is
+        # taken when CloudFormation comes (aws-cdk #667)
+        self.ready: IDependable = DependencyGroup(access, way_out, way_in, provider)
 
     @property
     def connections(self) -> ec2.Connections:
