@@ -187,7 +187,7 @@ async def test_a_job_that_proves_nothing_leaves_the_cause_where_it_is_waited_for
     async with running(Setting(lmcache=LMCacheConfig(hash_seed=None))) as rig:
         populate(cluster, rig)
         given = arguments(
-            rig, "--no-router-metrics", "--no-efa", "--log-container=decode-", "--timeout-seconds=4"
+            rig, "--no-router-metrics", "--no-efa", "--log-container=decode-", "--timeout-seconds=8"
         )
         code = await asyncio.to_thread(program.main, given)
     printed = capsys.readouterr()

@@ -21,10 +21,11 @@ from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.connection import Tried, attempt
 from hyperpod_dpd.evidence.proof.failures import FAILURES, diagnose
 from hyperpod_dpd.evidence.proof.logs import Retrieved, retrievals
-from hyperpod_dpd.evidence.proof.observe import Reading
+from hyperpod_dpd.evidence.proof.observe import Reading, read
 from hyperpod_dpd.evidence.proof.report import notes
 from hyperpod_dpd.evidence.proof.samples import Samples
-from hyperpod_dpd.evidence.proof.send import DECISION_HEADER, Sent
+from hyperpod_dpd.evidence.proof.send import DECISION_HEADER, Sent, send
+from hyperpod_dpd.evidence.proof.signing import signed_headers
 from hyperpod_dpd.evidence.proof.web import Deadline, NoAnswerError, ask
 from hyperpod_dpd.rules.registry import rules
 from tests.evidence.scenarios import SCENARIOS
@@ -74,6 +75,13 @@ def trickles(connection: socket.socket) -> None:
             time.sleep(0.05)
     except OSError:
         return
+
+
+def replies(connection: socket.socket, body: str) -> None:
+    connection.recv(65536)
+    data = body.encode()
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+    connection.close()
 
 
 def talks_otherwise(connection: socket.socket) -> None:
@@ -359,6 +367,10 @@ BY_HAND: dict[str, Case] = {
         replace(reading(), unreadable={DECODER: "no answer within 10 seconds"}),
     ),
     "slow-transfer": case(retrieved=(Retrieved(tokens=4608, wanted=4608, gb_per_second=0.32),)),
+    "efa-unread": case(
+        replace(reading(), unreadable={"http://10.0.0.1:9119": "no answer within 10 seconds"}),
+        target=replace(TARGET, efa_exporters=("http://10.0.0.1:9119",)),
+    ),
     "policies-not-enforced": case(target=replace(TARGET, forbidden="10.0.0.2:7300"), tried=Tried.REFUSED),
 }
 
@@ -398,6 +410,75 @@ def test_without_efa_counters_a_proof_says_what_it_does_not_know() -> None:
     assert found(case()) == []
     assert list(notes(case())) == ["nobody counted EFA traffic, so the KV cache may have crossed TCP"]
     assert list(notes(case(reading(efa_bytes=1e9)))) == []
+
+
+def test_exporters_that_were_deployed_have_to_be_there() -> None:
+    missing = "no exporter's pod runs on the 1 nodes of the prefillers"
+    assert found(case(target=replace(TARGET, efa_exporters_missing=missing))) == ["efa-unread"]
+    tcp = replace(TARGET, efa_exporters_missing=missing, expects_efa=False)
+    assert found(case(target=tcp)) == []
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        '{"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": []}}',
+        '{"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": "many"}}',
+        '{"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 1e999}}',
+        '{"prompt_tokens": 100, "prompt_tokens_details": "none"}',
+        '{"prompt_tokens": 1e999}',
+        '{"prompt_tokens": -1}',
+        f'{{"prompt_tokens": {"9" * 400}}}',
+        "[" * 100_000,
+    ],
+    ids=lambda usage: usage[:70],
+)
+def test_numbers_that_cannot_be_are_no_answer_of_the_api(usage: str) -> None:
+    def answer(connection: socket.socket) -> None:
+        replies(connection, f'{{"choices": [{{"text": "x"}}], "usage": {usage}}}')
+
+    with server(answer) as url:
+        sent = send(replace(TARGET, url=url), 8, Deadline(5))
+    assert sent.problem.startswith("not an answer of the API")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "{}",
+        "[]",
+        '{"data": {"result": 5}}',
+        '{"data": {"result": [{}]}}',
+        '{"data": {"result": []}}',
+        '{"data": {"result": [{"value": [1, "NaN"]}]}}',
+        "<html>",
+        "[" * 100_000,
+    ],
+    ids=lambda said: said[:40],
+)
+def test_a_prometheus_that_answers_otherwise_is_named_and_counts_nothing(said: str) -> None:
+    with server(lambda connection: replies(connection, said)) as url:
+        target = replace(TARGET, url=url, prefillers=(), decoders=(), efa_query_url=f"{url}/workspace")
+        now = read(replace(target, router_metrics=False), Deadline(5))
+    assert now.efa_bytes is None
+    assert list(now.unreadable) == [f"{url}/workspace"]
+
+
+def test_credentials_that_cannot_be_had_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody-made-this-one")
+    with pytest.raises(OSError, match=r"no AWS credentials to sign with: .*nobody-made-this-one"):
+        signed_headers("https://workspace.example/api", region="us-east-1")
+
+
+@pytest.mark.parametrize("text", ['a_total{x="1", ="z\\"q"}}1.0\n', 'a{b="c 1\n', "a one\n"])
+def test_text_that_the_parser_stumbles_over_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^not the text format of Prometheus: "):
+        Samples.read(text)
+
+
+def test_what_is_no_finite_number_counts_nothing() -> None:
+    samples = Samples.read('a{x="1"} +Inf\na{x="2"} NaN\na{x="3"} 2\n')
+    assert samples.total("a") == 2
 
 
 def test_a_finding_is_one_line_with_rule_cause_and_help() -> None:

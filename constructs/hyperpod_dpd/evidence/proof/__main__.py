@@ -55,7 +55,13 @@ def _found(given: Options, api: Api | None) -> tuple[Options, Logs | None]:
         if given.exporters is not None:
             nodes = {pod.node for pod in prefill}
             exporters = [pod for pod in api.pods(given.exporters) if pod.node in nodes]
-            target = replace(target, efa_exporters=tuple(pod.url(given.exporters.port) for pod in exporters))
+            target = replace(
+                target,
+                efa_exporters=tuple(pod.url(given.exporters.port) for pod in exporters),
+                efa_exporters_missing=""
+                if exporters
+                else f"no exporter's pod runs on the {len(nodes)} nodes of the prefillers",
+            )
         if given.forbidden_port is not None and decode:
             address = decode[0].url(given.forbidden_port).removeprefix("http://")
             target = replace(target, forbidden=address)

@@ -367,6 +367,16 @@ FAILURES: tuple[Failure, ...] = (
         runbook="DpdEfaIdle",
     ),
     Failure(
+        id="efa-unread",
+        topic=Topic.FABRIC,
+        seen=seen.efa_unread,
+        cause="the exporters of the prefillers' nodes are not there, see no EFA device, or a policy keeps this program from "
+        "them; the KV cache may cross TCP",
+        rules=("DPD-SRV-301", "DPD-LINT-501"),
+        fix="look at the `efa-exporter` pods and their logs, and at the nodes' EFA devices",
+        runbook="DpdEfaIdle",
+    ),
+    Failure(
         id="policies-not-enforced",
         topic=Topic.POLICY,
         seen=seen.reachable,

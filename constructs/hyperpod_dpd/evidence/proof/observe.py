@@ -1,5 +1,6 @@
 """Reading everything that counts, at one time."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -90,13 +91,19 @@ def _metrics(url: str, seconds: float) -> Samples:
     return Samples.read(answer.text)
 
 
-def _query(base: str, region: str | None, seconds: float) -> float | None:
+def _query(base: str, region: str | None, seconds: float) -> float:
     url = f"{base.rstrip('/')}/api/v1/query?query={quote(_EFA_QUERY)}"
     headers = signed_headers(url, region=region) if region is not None else None
     answer = ask(url, seconds=seconds, headers=headers)
     if answer.status != 200:
         raise NoAnswerError(f"the query is answered with {answer.status}")
-    result = answer.json()["data"]["result"]
-    if not result:
-        raise ValueError("it has no series of `node_amazonefa_tx_bytes`")
-    return float(result[0]["value"][1])
+    try:
+        result = answer.json()["data"]["result"]
+        if not result:
+            raise ValueError("it has no series of `node_amazonefa_tx_bytes`")
+        counted = float(result[0]["value"][1])
+    except (LookupError, TypeError):
+        raise ValueError(f"not an answer of Prometheus: {answer.text[:80].strip()}") from None
+    if not math.isfinite(counted):
+        raise ValueError(f"`{counted}` is no number of bytes")
+    return counted

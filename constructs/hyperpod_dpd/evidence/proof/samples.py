@@ -1,5 +1,6 @@
 """What `/metrics` says, as numbers that can be compared."""
 
+import math
 from collections.abc import Mapping
 from typing import Self
 
@@ -18,14 +19,21 @@ class Samples:
     def read(cls, text: str) -> Self:
         """Read the text format of Prometheus.
 
+        What is no finite number counts nothing and is left out.
+
         Raises:
             ValueError: it is something else.
         """
+        try:
+            samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            # over some texts the parser stumbles instead of refusing them
+            raise ValueError(f"not the text format of Prometheus: {error}") from None
         return cls(
             {
                 (sample.name, frozenset(sample.labels.items())): float(sample.value)
-                for family in text_string_to_metric_families(text)
-                for sample in family.samples
+                for sample in samples
+                if math.isfinite(sample.value)
             }
         )
 

@@ -389,6 +389,19 @@ def slow_transfer(case: Case) -> str | None:
     return None
 
 
+def efa_unread(case: Case) -> str | None:
+    """Say that the exporters that were deployed do not tell what crossed the EFA."""
+    target = case.target
+    if not target.expects_efa or case.busy.efa_bytes is not None or not case.reported_tokens:
+        return None
+    if target.efa_exporters_missing:
+        return f"nobody counted what crossed the EFA: {target.efa_exporters_missing}"
+    reasons = [
+        f"`{url}`: {case.now.unreadable[url]}" for url in target.efa_exporters if url in case.now.unreadable
+    ]
+    return f"nobody counted what crossed the EFA: {'; '.join(reasons)}" if reasons else None
+
+
 # Policies --------------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,9 @@ from hyperpod_dpd.evidence.proof.web import Answer, Deadline, NoAnswerError, ask
 DECISION_HEADER: Final = "X-DPD-Decision"
 """Header in which the router says how a request was served; a test compares it with the router's own."""
 
+_MOST_TOKENS: Final = 10**9
+"""No prompt has as many."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
@@ -82,13 +85,20 @@ def _read(answer: Answer, *, words: int, seconds: float) -> Sent:
     try:
         body = answer.json()
         usage = body["usage"]
-        tokens = int(usage["prompt_tokens"])
+        tokens = _count(usage["prompt_tokens"])
         choice = body["choices"][0]
         text = choice["text"] if "text" in choice else choice["message"]["content"]
         details = usage.get("prompt_tokens_details") or {}
         cached = details.get("cached_tokens")
+        cached_tokens = None if cached is None else _count(cached)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return Sent(**common, problem=f"not an answer of the API: {answer.text[:200].strip()}")
     if not text and not usage.get("completion_tokens"):
         return Sent(**common, problem="an answer without a token", prompt_tokens=tokens)
-    return Sent(**common, prompt_tokens=tokens, cached_tokens=None if cached is None else int(cached))
+    return Sent(**common, prompt_tokens=tokens, cached_tokens=cached_tokens)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or not 0 <= value < _MOST_TOKENS:
+        raise ValueError(f"`{str(value)[:40]}` is no number of tokens")
+    return value

@@ -10,12 +10,17 @@ def signed_headers(url: str, *, region: str) -> dict[str, str]:
     try:
         from botocore.auth import SigV4Auth  # noqa: PLC0415 - half a second, for those who sign
         from botocore.awsrequest import AWSRequest  # noqa: PLC0415
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
         from botocore.session import get_session  # noqa: PLC0415
     except ImportError:
         raise OSError("botocore is not installed, and nothing else can sign") from None
-    credentials = get_session().get_credentials()
-    if credentials is None:
-        raise OSError("there are no AWS credentials to sign with")
     request = AWSRequest(method="GET", url=url)
-    SigV4Auth(credentials, "aps", region).add_auth(request)
+    try:
+        credentials = get_session().get_credentials()
+        if credentials is None:
+            raise OSError("there are no AWS credentials to sign with")
+        SigV4Auth(credentials, "aps", region).add_auth(request)
+    except BotoCoreError as error:
+        # Pod Identity's agent that does not answer, a profile that is none
+        raise OSError(f"no AWS credentials to sign with: {error}") from None
     return {str(name): str(value) for name, value in request.headers.items()}

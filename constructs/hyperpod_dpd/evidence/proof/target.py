@@ -29,7 +29,8 @@ class Target:
         max_model_len_tokens: longest prompt with its answer.
         buffer_chunks: chunks in one rank's PD buffer of a decoder; None: not known.
         kv_bytes_per_token: bytes of one token's KV cache in all ranks; None: EFA counters must only move.
-        efa_exporters: base URLs whose `/metrics` count the prefillers' EFA traffic.
+        efa_exporters: base URLs whose `/metrics` count the prefillers' EFA traffic; what is named here must be readable.
+        efa_exporters_missing: why none of the exporters that were deployed can be named; empty where none were.
         efa_query_url: base URL of a Prometheus that counts the cluster's EFA traffic, for exporters that cannot be
             reached, such as HyperPod's own.
         efa_query_region: region with which requests to that Prometheus are signed; None: unsigned.
@@ -60,6 +61,7 @@ class Target:
     buffer_chunks: int | None = None
     kv_bytes_per_token: int | None = None
     efa_exporters: tuple[str, ...] = ()
+    efa_exporters_missing: str = ""
     efa_query_url: str | None = None
     efa_query_region: str | None = None
     expects_efa: bool = True

@@ -34,7 +34,10 @@ class Answer:
         Raises:
             ValueError: it is none.
         """
-        return json.loads(self.data)
+        try:
+            return json.loads(self.data)
+        except RecursionError:
+            raise ValueError("JSON that is nested too deeply") from None
 
     @property
     def text(self) -> str:
