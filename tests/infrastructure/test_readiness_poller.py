@@ -727,7 +727,9 @@ def test_a_namespace_that_nobody_deletes_fails_the_deletion_at_once(
     aws: Aws, kubernetes: Any, cloudformation: Any
 ) -> None:
     kubernetes.objects["/api/v1/namespaces/dpd-workers"] = _terminating(None)
-    assert "nobody deletes it" in _delete(cloudformation)["Reason"]
+    reason = _delete(cloudformation)["Reason"]
+    assert "nobody deletes it" in reason
+    assert "`kubectl delete namespace dpd-workers`" in reason
 
 
 def test_the_namespaces_of_a_cluster_that_is_gone_are_gone(

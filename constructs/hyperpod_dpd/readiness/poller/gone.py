@@ -38,7 +38,11 @@ def remaining(
         for name, namespace in found.items():
             since = namespace["metadata"].get("deletionTimestamp")
             if since is None:
-                return f"namespace `{name}` is there and nobody deletes it: objects of others may be in it"
+                return (
+                    f"namespace `{name}` is there and nobody deletes it: objects of others may be in it, or Helm failed "
+                    f"before it knew of it. help: `kubectl get all,ingress --namespace {name}`, then `kubectl delete "
+                    f"namespace {name}` and delete the stack again"
+                )
             if now() - datetime.fromisoformat(since) >= LONGEST:
                 return f"namespace `{name}` is being deleted since {since}: {_holders(namespace)}"
         if seconds_left() < 3 * PAUSE_SECONDS:
