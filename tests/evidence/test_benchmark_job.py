@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from hyperpod_dpd.cli.benchmark import COMMAND
+from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.evidence.benchmark.settings import read_settings
 from hyperpod_dpd.evidence.benchmark_job import render_benchmark
 from hyperpod_dpd.evidence.benchmark_plan import (
@@ -23,6 +24,7 @@ from hyperpod_dpd.evidence.benchmark_plan import (
     measured_system,
 )
 from hyperpod_dpd.evidence.benchmark_store import BenchmarkStore
+from hyperpod_dpd.evidence.proof_arguments import target_arguments
 from hyperpod_dpd.serving.bindings import Binding, bind, read_values
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.spec import Deployment, FsxSource, HuggingFaceSource, Price, VolumeSource
@@ -168,10 +170,10 @@ def test_keys_are_mounted_where_the_router_wants_them() -> None:
     assert any(each.get("secret") for each in job["spec"]["template"]["spec"]["volumes"])
 
 
-def test_aws_s_router_is_reached_over_tls_that_nobody_signed() -> None:
+def test_aws_s_router_is_reached_where_the_proof_reaches_it() -> None:
     operated = settings(ready(), Profile.OPERATOR)
-    assert operated.url.startswith("https://dpd-llama-3-3-70b-p5-workers-routing-service.")
-    assert not operated.verifies_tls
+    assert operated.url == dict(target_arguments(on_backend(ready(), "operator")))["url"]
+    assert operated.url.startswith("http://dpd-llama-3-3-70b-p5-workers-routing-service.")
     assert not operated.reads_router
 
 

@@ -34,7 +34,6 @@ SETTINGS = Settings(
     requests_per_user=10,
     run_minutes=30,
     reads_router=False,
-    verifies_tls=True,
     api_keys_file=None,
     results="/results",
     system=DPD,

@@ -168,7 +168,6 @@ def settings_for(
         requests_per_user=10,
         run_minutes=30,
         reads_router=True,
-        verifies_tls=True,
         api_keys_file=None,
         results=str(results),
         system=dataclasses.replace(

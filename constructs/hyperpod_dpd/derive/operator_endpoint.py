@@ -13,12 +13,18 @@ OPERATOR_NAMESPACE: Final = "hyperpod-inference-system"
 """Namespace of the operator and of its routers."""
 
 ROUTING_PORT: Final = 443
-"""Port of the router's Service."""
+"""Port of the router's Service, which speaks HTTP without TLS (SageMaker developer guide, disaggregated prefill and decode,
+"Invoke your endpoint": `ROUTER_URL=http://…-routing-service…:443`, 2026-11-30)."""
 
 
 def routing_service(deployment: Deployment) -> str:
     """Return the name of the Service of the operator's router, in the operator's namespace."""
     return f"{RESOURCE_NAME}-{workers_namespace(deployment)}-routing-service"
+
+
+def routing_url(deployment: Deployment) -> str:
+    """Return the address of the operator's router for pods of the cluster, without a path."""
+    return f"http://{routing_service(deployment)}.{OPERATOR_NAMESPACE}.svc.cluster.local:{ROUTING_PORT}"
 
 
 def endpoint_name(deployment: Deployment) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
 from hyperpod_dpd.derive import RoleFacts, ServingFacts, resolve
 from hyperpod_dpd.derive.backend import on_backend
-from hyperpod_dpd.derive.operator_endpoint import OPERATOR_NAMESPACE, ROUTING_PORT, routing_service
+from hyperpod_dpd.derive.operator_endpoint import routing_url
 from hyperpod_dpd.evidence.benchmark.settings import Settings
 from hyperpod_dpd.evidence.results import System, Workers
 from hyperpod_dpd.planner.cost import HourlyPrice, hourly_price
@@ -69,7 +69,6 @@ def benchmark_settings(deployment: Deployment, profile: Profile, plan: Benchmark
         requests_per_user=plan.requests_per_user,
         run_minutes=plan.run_minutes,
         reads_router=not operated,
-        verifies_tls=not operated,
         api_keys_file=f"{API_KEYS_DIRECTORY}/{names.API_KEYS_KEY}" if keys else None,
         results=f"s3://{Binding.RESULTS_BUCKET.placeholder}/{RESULTS_FOLDER}/{placed.name}",
         system=measured_system(placed, profile),
@@ -138,7 +137,7 @@ def _usd_per_hour(
 
 def _url(deployment: Deployment, *, operated: bool) -> str:
     if operated:
-        return f"https://{routing_service(deployment)}.{OPERATOR_NAMESPACE}.svc.cluster.local:{ROUTING_PORT}"
+        return routing_url(deployment)
     return f"http://{names.router_host(deployment)}:{names.ROUTER_PORT}"
 
 

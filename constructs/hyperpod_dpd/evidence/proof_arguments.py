@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hyperpod_dpd.derive import resolve
-from hyperpod_dpd.derive.operator_endpoint import OPERATOR_NAMESPACE, ROUTING_PORT, routing_service
+from hyperpod_dpd.derive.operator_endpoint import routing_url
 from hyperpod_dpd.evidence.proof.target import CHAT, COMPLETIONS
 from hyperpod_dpd.observability.jobs import EFA_PORT, efa_counters_are_in_workspace, exporters_namespace
 from hyperpod_dpd.observability.scraping import OPERATOR_ROLE_LABEL
@@ -49,12 +49,8 @@ def target_arguments(deployment: Deployment) -> Iterator[tuple[str, str]]:
     facts = resolve(deployment)
     model = deployment.model
     operated = _is_operated(deployment)
-    host = (
-        f"{routing_service(deployment)}.{OPERATOR_NAMESPACE}.svc.cluster.local:{ROUTING_PORT}"
-        if operated
-        else f"{names.router_host(deployment)}:{names.ROUTER_PORT}"
-    )
-    yield "url", f"http://{host}"
+    own = f"http://{names.router_host(deployment)}:{names.ROUTER_PORT}"
+    yield "url", routing_url(deployment) if operated else own
     yield "model", model.served_name or model.name
     yield "threshold", str(deployment.routing.threshold_tokens)
     yield "path", _path(deployment) if operated else COMPLETIONS

@@ -1,6 +1,11 @@
 """How to reach a deployment that runs: addresses and commands, for outputs and messages."""
 
-from hyperpod_dpd.derive.operator_endpoint import OPERATOR_NAMESPACE, ROUTING_PORT, routing_service
+from hyperpod_dpd.derive.operator_endpoint import (
+    OPERATOR_NAMESPACE,
+    ROUTING_PORT,
+    routing_service,
+    routing_url,
+)
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.spec import Deployment
@@ -9,8 +14,7 @@ from hyperpod_dpd.spec import Deployment
 def in_cluster_url(deployment: Deployment, profile: Profile) -> str:
     """Return the base URL of the OpenAI API for pods of the cluster."""
     if profile.backend == "operator":
-        host = f"{routing_service(deployment)}.{OPERATOR_NAMESPACE}.svc.cluster.local"
-        return f"http://{host}:{ROUTING_PORT}/v1"
+        return f"{routing_url(deployment)}/v1"
     return f"http://{names.router_host(deployment)}:{names.ROUTER_PORT}/v1"
 
 

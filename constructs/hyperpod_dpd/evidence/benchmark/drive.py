@@ -75,7 +75,6 @@ def _environment(settings: Settings, folder: Path, *, seed: str, prompts: int) -
         "BENCH_SEED": seed,
         "BENCH_PROMPTS": str(prompts),
         **({"BENCH_API_KEY": key} if key else {}),
-        **({} if settings.verifies_tls else {"BENCH_VERIFY_TLS": "no"}),
         "ENABLE_UI": "false",
         # the root file system is read-only
         "MPLCONFIGDIR": str(folder / "matplotlib"),

@@ -28,8 +28,6 @@ class Settings:
     """A run that has not enough answers by then is ended with what it has."""
     reads_router: bool
     """Whether `<url>/metrics` is this project's router."""
-    verifies_tls: bool
-    """False where the endpoint has a certificate that nobody signed, as AWS's router in the cluster."""
     api_keys_file: str | None
     """File with bearer keys, one a line; the first is used."""
     results: str
