@@ -382,8 +382,36 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-HP-020",
-        good=({}, {"platform.nights_off": _NIGHTS, f"{_GROUPS}.0.minimum": 0}),
+        good=(
+            {},
+            {"platform.nights_off": _NIGHTS, f"{_GROUPS}.0.minimum": 0},
+            *(
+                {"platform.nights_off": {**_NIGHTS, "stop_cron": text}}
+                for text in (
+                    "cron(0/15 20 1,15 * ? 2026-2030)",
+                    "cron(30 18 LW jan-mar ? *)",
+                    "cron(0 6 ? * 6#3 *)",
+                    "cron(0 6 ? * fri *)",
+                )
+            ),
+        ),
         bad=(
+            *(
+                Bad(
+                    case={"platform.nights_off": {**_NIGHTS, "start_cron": text}},
+                    at="platform.nights_off.start_cron",
+                    mentions=(f"`{text}`", words),
+                )
+                for text, words in (
+                    ("cron(0 20 * * * *)", "exactly one of day-of-month and day-of-week"),
+                    ("cron(0 20 ? * ? *)", "exactly one of day-of-month and day-of-week"),
+                    ("cron(60 20 ? * * *)", "its minutes is `60`"),
+                    ("cron(0 24 ? * * *)", "its hours is `24`"),
+                    ("cron(0 20 ? * MON-FOO *)", "its day-of-week is `MON-FOO`"),
+                    ("cron(0/0 20 ? * * *)", "its minutes is `0/0`"),
+                    ("cron(0 20 ? * * 20260)", "its year is `20260`"),
+                )
+            ),
             Bad(
                 case={"platform.nights_off": {**_NIGHTS, "stop_cron": "0 20 * * *"}},
                 at="platform.nights_off.stop_cron",
