@@ -331,8 +331,10 @@ def test_sound_results_have_no_flaws() -> None:
             "46.9% of the prompts' tokens were cached already",
         ),
         (
-            result(DPD, [with_requests(run(8, 1), every=8, error="503 no_decoder", e2e_seconds=None)]),
-            "11 of 88 requests failed, first `503 no_decoder`",
+            result(
+                DPD, [with_requests(run(8, 1), every=8, error="503 no\n\x1b[2Jdecoder", e2e_seconds=None)]
+            ),
+            "11 of 88 requests failed, first `503 no  [2Jdecoder`",
         ),
         (
             result(

@@ -23,6 +23,9 @@ PATHS: Final = (DISAGGREGATED, DIRECT, FALLBACK, UNKNOWN)
 _MOST: Final = 1e12
 """No time in seconds, count or price is above."""
 
+_FOREIGN: Final = ".error"
+"""Field with the words of a server, in which there may be anything."""
+
 _T = TypeVar("_T")
 
 
@@ -205,6 +208,11 @@ def _read(kind: Any, data: Any, path: str) -> Any:
     fits = isinstance(data, (int, float) if kind is float else kind)
     if not fits or (isinstance(data, bool) and kind is not bool):
         raise _wrong(path, data, kind.__name__)
+    if isinstance(data, int) and abs(data) >= _MOST:
+        raise UnreadableResultError(f"`{path}` is beyond sense: a number of {len(str(abs(data)))} digits")
+    if isinstance(data, str) and not data.isprintable() and not path.endswith(_FOREIGN):
+        # it is shown on a terminal, which would obey
+        raise UnreadableResultError(f"`{path}` holds characters that cannot be printed: {data[:60]!a}")
     return data
 
 

@@ -49,13 +49,18 @@ def _flaws(result: BenchmarkResult, run: Run) -> Iterator[str]:
     if len(ended) < wanted:
         yield f"{where}: {len(ended)} answers, wanted {wanted}: mostly the run's beginning and end"
     if len(failed) > FAILED_SHARE * len(run.requests):
-        yield f"{where}: {len(failed)} of {len(run.requests)} requests failed, first `{failed[0].error}`"
+        yield f"{where}: {len(failed)} of {len(run.requests)} requests failed, first `{_one_line(failed[0].error)}`"
     if not ended:
         return
     yield from _lengths(result, where, ended)
     yield from _paths(result, where, ended)
     yield from _cache(result, where, ended)
     yield from _counters(result, where, run)
+
+
+def _one_line(error: str | None) -> str:
+    """Return the words of a server as they can be shown."""
+    return "".join(each if each.isprintable() else " " for each in error or "")
 
 
 def _lengths(result: BenchmarkResult, where: str, ended: list[Request]) -> Iterator[str]:
