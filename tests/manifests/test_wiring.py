@@ -155,13 +155,14 @@ def test_every_namespace_and_role_that_is_named_exists(name: str, profile: Profi
     objects = rendering(name, profile).objects
     namespaces = {entry["metadata"]["name"] for entry in of_kind(objects, "Namespace")}
     assert {entry["metadata"].get("namespace") for entry in objects} - {None} <= namespaces
-    binding = find(objects, "RoleBinding")
-    role = find(objects, "Role")
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["metadata"]["namespace"] == role["metadata"]["namespace"]
-    (subject,) = binding["subjects"]
-    account = find(objects, "ServiceAccount", subject["name"])
-    assert subject["namespace"] == account["metadata"]["namespace"]
+    roles = {(role["metadata"]["namespace"], role["metadata"]["name"]) for role in of_kind(objects, "Role")}
+    bindings = of_kind(objects, "RoleBinding")
+    # no role without a binding, and no binding without a role, in the binding's own namespace
+    assert {(one["metadata"]["namespace"], one["roleRef"]["name"]) for one in bindings} == roles
+    for binding in bindings:
+        (subject,) = binding["subjects"]
+        account = find(objects, "ServiceAccount", subject["name"])
+        assert subject["namespace"] == account["metadata"]["namespace"]
     policy = find(objects, "ValidatingAdmissionPolicy")
     bound = find(objects, "ValidatingAdmissionPolicyBinding")
     assert bound["spec"]["policyName"] == policy["metadata"]["name"]
