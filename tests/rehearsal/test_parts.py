@@ -190,7 +190,9 @@ def test_prompts_are_never_alike_and_the_same_for_the_same_seed() -> None:
 
 
 async def test_a_process_ends_with_everything_that_it_started(tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], "DPD_REHEARSAL": "test-group"}
+    # of this run alone: another one on this machine may be at the same test
+    mark = f"test-group-{os.getpid()}"
+    environment = {"PATH": os.environ["PATH"], "DPD_REHEARSAL": mark}
     process = await LocalProcess.start(
         ["sh", "-c", "sleep 600 & sleep 600 & echo started; wait"],
         environment=environment,
@@ -199,18 +201,19 @@ async def test_a_process_ends_with_everything_that_it_started(tmp_path: Path) ->
     async with asyncio.timeout(LIMIT_SECONDS):
         while "started" not in process.tail():  # noqa: ASYNC110 -- a file tells nobody
             await asyncio.sleep(0.01)
-        assert len(left_behind("test-group")) == 3
+        assert len(left_behind(mark)) == 3
         await process.stop(5)
-    assert left_behind("test-group") == []
+    assert left_behind(mark) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels know no parent-death signal")
 async def test_a_process_ends_when_the_rehearsal_is_killed(tmp_path: Path) -> None:
+    mark = f"test-killed-{os.getpid()}"
     code = (
         "import asyncio, os, pathlib\n"
         "from hyperpod_dpd.rehearsal.process import LocalProcess\n"
         "async def main():\n"
-        "    environment = {'PATH': os.environ['PATH'], 'DPD_REHEARSAL': 'test-killed'}\n"
+        f"    environment = {{'PATH': os.environ['PATH'], 'DPD_REHEARSAL': {mark!r}}}\n"
         f"    await LocalProcess.start(['sleep', '600'], environment=environment, log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
         "    print('started', flush=True)\n"
         "    await asyncio.sleep(600)\n"
@@ -222,7 +225,7 @@ async def test_a_process_ends_when_the_rehearsal_is_killed(tmp_path: Path) -> No
         await parent.stdout.readline()
         parent.send_signal(signal.SIGKILL)
         await parent.wait()
-        while left_behind("test-killed"):  # noqa: ASYNC110 -- a process that ends tells only its parent
+        while left_behind(mark):  # noqa: ASYNC110 -- a process that ends tells only its parent
             await asyncio.sleep(0.01)
 
 
