@@ -41,7 +41,9 @@ def _deadline(rendered: Rendering, name: str) -> int:
 
 def test_workers_are_given_their_deadline_for_every_replica_one_after_the_other() -> None:
     one = rendering("p5")
-    margin_seconds = rollouts.seconds(one) - max(_deadline(one, role) for role in ("prefill", "decode"))
+    margin_seconds = rollouts.seconds(one) - max(
+        _deadline(one, name) for name in ("prefill", "decode", "router")
+    )
     assert margin_seconds == 600
     three = render(changed(ready(), serving__prefill__replicas=3), Profile.SELF_MANAGED)
     assert rollouts.seconds(three) == 3 * _deadline(three, "prefill") + margin_seconds
@@ -59,6 +61,17 @@ def test_the_operator_is_given_its_own_limit(given: int | None, seconds: int) ->
     )
     rendered = render(deployment, Profile.OPERATOR)
     assert rollouts.seconds(rendered) == seconds + 600
+
+
+@pytest.mark.parametrize("profile", [Profile.SELF_MANAGED, Profile.BASELINE, Profile.BASELINE_TUNED])
+def test_the_router_is_not_given_up_before_the_workers_for_which_it_waits(profile: Profile) -> None:
+    """Its start-up probe asks for a decoder, whose weights take longer than Kubernetes' ten minutes."""
+    deadlines = {
+        entry["metadata"]["name"]: entry["spec"]["progressDeadlineSeconds"]
+        for entry in of_kind(render(ready(), profile).objects, "Deployment")
+    }
+    router = deadlines.pop("router")
+    assert router == max(deadlines.values()) + 600
 
 
 def test_no_wait_is_longer_than_cloudformation_waits() -> None:

@@ -1,6 +1,6 @@
 """Profiles: complete renderings of a deployment, one of which is on the cluster at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -139,6 +139,7 @@ class ProfileCharts:
         if any(place.worker.scaling for place in (self._facts.prefill, self._facts.decode)):
             MetricsAuthentication(self._chart("autoscaling"), "authentication", deployment=self._deployment)
         shared = self._facts.prefill.group == self._facts.decode.group
+        made = []
         for component, engine in engines.items():
             chart = self._chart(component.value)
             self._service(chart, component, engine)
@@ -158,6 +159,7 @@ class ProfileCharts:
                     avoids=_OPPOSITE[component],
                 ),
             )
+            made.append(workers)
             if scaling is not None:
                 WorkerScaling(
                     chart,
@@ -167,7 +169,7 @@ class ProfileCharts:
                     scaling=scaling,
                     drain_seconds=workers.grace_seconds,
                 )
-        self._router(decoders=Component.DECODE, disaggregates=True)
+        self._router(made, decoders=Component.DECODE, disaggregates=True)
 
     def _colocated(self, variant: Variant) -> None:
         places = _colocated_places(self._facts)
@@ -178,7 +180,7 @@ class ProfileCharts:
         self._common({Component.COLOCATED: engines[0]})
         chart = self._chart(Component.COLOCATED.value)
         self._service(chart, Component.COLOCATED, engines[0])
-        for (place, replicas), engine in zip(places, engines, strict=True):
+        made = [
             Workers(
                 chart,
                 place.role.value,
@@ -191,7 +193,9 @@ class ProfileCharts:
                 # one Deployment per instance group; both are needed where prefill and decode have different nodes
                 name=f"{Component.COLOCATED.value}-{place.role.value}" if len(places) > 1 else None,
             )
-        self._router(decoders=Component.COLOCATED, disaggregates=False)
+            for (place, replicas), engine in zip(places, engines, strict=True)
+        ]
+        self._router(made, decoders=Component.COLOCATED, disaggregates=False)
 
     def _operated(self, *, disaggregates: bool) -> None:
         """The operator brings workers, policies and router; this project the namespaces and what it knows."""
@@ -248,12 +252,18 @@ class ProfileCharts:
             generation=generation_label(engine),
         )
 
-    def _router(self, *, decoders: Component, disaggregates: bool) -> None:
+    def _router(self, workers: Sequence[Workers], *, decoders: Component, disaggregates: bool) -> None:
         chart = self._chart(Component.ROUTER.value)
         arguments = router_arguments(
             self._deployment, self._facts, decoders=decoders, disaggregates=disaggregates
         )
-        router = Router(chart, "router", deployment=self._deployment, arguments=arguments)
+        router = Router(
+            chart,
+            "router",
+            deployment=self._deployment,
+            arguments=arguments,
+            decoder_within_seconds=max(each.progress_deadline_seconds for each in workers),
+        )
         balancer = self._deployment.routing.load_balancer
         if balancer is not None:
             RouterIngress(

@@ -38,6 +38,9 @@ LONGEST_START_SECONDS: Final = 12 * 3600
 
 _START_PERIOD_SECONDS: Final = 5
 
+_OWN_START_SECONDS: Final = 600
+"""Time for the router's own image and start, which is Kubernetes' deadline for the progress of any Deployment."""
+
 
 class IdleTimeoutTooLongError(ValueError):
     """A load balancer cannot keep a connection open as long as the longest answer may take."""
@@ -52,7 +55,13 @@ class Router(Construct):
     """
 
     def __init__(
-        self, scope: Construct, identifier: str, *, deployment: Deployment, arguments: tuple[str, ...]
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        deployment: Deployment,
+        arguments: tuple[str, ...],
+        decoder_within_seconds: int,
     ) -> None:
         """Create the objects.
 
@@ -61,6 +70,7 @@ class Router(Construct):
             identifier: id of this construct in `scope`.
             deployment: the deployment.
             arguments: the router's command line, see `router_arguments`.
+            decoder_within_seconds: longest time until a decoder serves; the router is not ready before.
         """
         super().__init__(scope, identifier)
         self._deployment = deployment
@@ -85,6 +95,8 @@ class Router(Construct):
             spec={
                 "replicas": 1,
                 "revisionHistoryLimit": 3,
+                # it waits for the weights of a decoder; with Kubernetes' ten minutes it would be given up before them
+                "progressDeadlineSeconds": decoder_within_seconds + _OWN_START_SECONDS,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
                 "selector": {"matchLabels": self._selector},
                 "template": {"metadata": {"labels": self._labels}, "spec": self._pod(arguments)},

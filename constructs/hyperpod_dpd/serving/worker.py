@@ -90,6 +90,8 @@ class Workers(Construct):
         pod = _Pod(deployment, name, engine, placement)
         self.grace_seconds = pod.grace_seconds
         """Longest time that one of the workers may take to end."""
+        self.progress_deadline_seconds = pod.progress_deadline_seconds
+        """Longest time until one of the workers has been replaced and serves."""
         labels = names.labels(deployment, component)
         selector = {**names.selector(deployment, component), **_group_label(name, component)}
         namespace = names.workers_namespace(deployment)
