@@ -17,6 +17,7 @@ SETTINGS: Final = "DPD_REHEARSAL_ENGINE"
 
 _LAUNCH: Final = Path(__file__).with_name("launch.py")
 _TAIL_BYTES: Final = 4096
+_GOING_SECONDS: Final = 1.0
 
 
 class LocalProcess:
@@ -61,6 +62,7 @@ class LocalProcess:
         """Wait for its end and return the exit status; what it started and left behind ends with it."""
         code = await self._process.wait()
         self._signal(signal.SIGKILL)
+        await self._emptied()
         return code
 
     def terminate(self) -> None:
@@ -86,6 +88,14 @@ class LocalProcess:
     def tail(self, lines: int = 8) -> str:
         """Return the last lines that it wrote."""
         return tail(self.log, lines)
+
+    async def _emptied(self) -> None:
+        """Wait until the group has gone: a killed process takes a moment. One that nobody collects is no process."""
+        with contextlib.suppress(ProcessLookupError, PermissionError, TimeoutError):
+            async with asyncio.timeout(_GOING_SECONDS):
+                while True:
+                    os.killpg(self._process.pid, 0)
+                    await asyncio.sleep(0.002)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
