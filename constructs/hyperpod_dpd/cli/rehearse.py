@@ -1,7 +1,9 @@
 """`dpd rehearse`: the rendered manifests as processes of this machine."""
 
+import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -152,11 +154,29 @@ def _run(arguments: Namespace) -> Exit:
         for _, folder in folders
         if not folder.is_dir()
     ]
-    if arguments.keep is not None and arguments.keep.exists() and any(arguments.keep.iterdir()):
+    if arguments.keep is not None and arguments.keep.is_dir() and any(arguments.keep.iterdir()):
         wrong.append((arguments.keep, "not empty. help: name a new folder for `--keep`"))
+    wrong += _unwritable(arguments)
     for path, says in wrong:
         print_line(str(path), "error", says)
     return Exit.UNREADABLE if wrong else _rehearse(deployment, folders, arguments)
+
+
+def _unwritable(arguments: Namespace) -> Iterator[tuple[Path, str]]:
+    """Yield what could not be written at the end: that is said before minutes are spent."""
+    for file in filter(None, (arguments.json, arguments.html)):
+        if file.is_dir():
+            yield file, "is a folder. help: name a file"
+        elif not file.parent.is_dir():
+            yield file, f"cannot be written: there is no folder `{file.parent}`"
+        elif not os.access(file if file.exists() else file.parent, os.W_OK):
+            yield file, "cannot be written"
+    for folder in filter(None, (arguments.results, arguments.keep)):
+        there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not there.is_dir():
+            yield folder, f"cannot be made: `{there}` is no folder"
+        elif not os.access(there, os.W_OK):
+            yield folder, f"cannot be written: nothing may be made in `{there}`"
 
 
 def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments: Namespace) -> Exit:
@@ -190,11 +210,18 @@ def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments
     except RefusedError as error:
         for each in error.troubles:
             print_line(each.location, "error", each.message)
-        print(f"{arguments.file}: {len(error.troubles)} troubles, nothing was measured", flush=True)
+        count = len(error.troubles)
+        says = f"{count} trouble{'' if count == 1 else 's'}, nothing was measured"
+        print(f"{arguments.file}: {says}", flush=True)
         return Exit.FINDINGS
     except (UnresolvedError, PromptTooLongError) as error:
         print_line(str(arguments.file), "error", str(error))
         return Exit.FINDINGS
+    except OSError as error:
+        print_line(
+            str(error.filename or "rehearsal"), "error", f"{error.strerror or error}; nothing was measured"
+        )
+        return Exit.UNREADABLE
     return _show(rehearsal, arguments)
 
 

@@ -59,6 +59,13 @@ def test_a_deployment_with_errors_is_refused_with_its_findings(
             "/nowhere/self-managed: error: no such folder. help: render the deployment",
         ),
         (["--keep", str(ROOT / "deployments")], "not empty. help: name a new folder for `--keep`"),
+        (["--keep", FILE], "is no folder"),
+        (
+            ["--json", "/nowhere/out.json"],
+            "/nowhere/out.json: error: cannot be written: there is no folder `/nowhere`",
+        ),
+        (["--html", str(ROOT / "docs")], "is a folder. help: name a file"),
+        (["--results", f"{FILE}/results"], f"cannot be made: `{FILE}` is no folder"),
     ],
 )
 def test_what_cannot_be_used_is_refused(
@@ -67,6 +74,16 @@ def test_what_cannot_be_used_is_refused(
     rendered = ["--manifests", str(ROOT / "manifests/rendered/llama-3-3-70b-p5")]
     assert run(["rehearse", FILE, *rendered, *arguments]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--json", "--html", "--results", "--keep"])
+def test_a_folder_without_the_right_to_write_is_said_before_anything_starts(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # who runs the tests may have every right
+    rendered = ["--manifests", str(ROOT / "manifests/rendered/llama-3-3-70b-p5")]
+    assert run(["rehearse", FILE, *rendered, option, str(tmp_path / "out")]) == 2
+    assert f"{tmp_path}/out: error: cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
