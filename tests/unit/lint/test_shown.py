@@ -11,6 +11,9 @@ from hyperpod_dpd.rules import Subject, rules
 _ROOT = Path(__file__).parents[3]
 _SETS = Path(__file__).parent / "sets"
 _FAULTS = sorted((Path(__file__).parent / "faults").glob("*.yaml"))
+_WITHOUT_ENGINE = {"platform", "proof"}
+"""Monitors and dashboards; the Job that looks at what is installed beside it."""
+
 _RENDERED = sorted(path for path in (_ROOT / "manifests/rendered").glob("*/*") if path.is_dir())
 
 
@@ -33,14 +36,14 @@ def test_rendered_profile_has_no_error_and_nothing_unknown(folder: Path) -> None
     assert [str(finding) for finding in report.errors] == []
     assert report.manifests.unknown == ()
     assert report.manifests.unresolved == ()
-    assert bool(list(report.manifests.workers)) == (folder.name != "platform")
+    assert bool(list(report.manifests.workers)) == (folder.name not in _WITHOUT_ENGINE)
 
 
 @pytest.mark.parametrize("folder", _RENDERED, ids=lambda path: "/".join(path.parts[-2:]))
 def test_rendered_profile_warns_of_what_the_deployment_acknowledges_and_of_nothing_else(folder: Path) -> None:
     expected: set[str] = set()
-    if folder.name == "platform":
-        expected = {"DPD-LINT-006"}  # monitors and dashboards, no engine
+    if folder.name in _WITHOUT_ENGINE:
+        expected = {"DPD-LINT-006"}
     elif folder.name == "operator":
         expected = {"DPD-LINT-414", "DPD-LINT-416", "DPD-LINT-512"}
     elif folder.name == "self-managed" and "p5-p5en" in folder.parent.name:
