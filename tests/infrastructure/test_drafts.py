@@ -28,7 +28,7 @@ _COMBINATIONS = (
     ("mixtral-8x22b-instruct", _P5EN, _P5EN, "eu-west-1", "euw1-az3", 5000, 500, 64, 3, 0.05),
     ("deepseek-v3", _P5EN, _P5EN, "us-east-1", "use1-az3", 4096, 512, 32, 5, 0.08),
     ("llama-3.3-70b-instruct", _P5, _P5EN, "sa-east-1", "sae1-az1", 100000, 1000, 16, 60, 0.05),
-    ("mistral-large-2-123b-instruct", _P5, _P5, "ap-south-1", "aps1-az1", 60, 200, 8, 0.001, 0.001),
+    ("mistral-large-2-123b-instruct", _P5, _P5, "ap-south-1", "aps1-az1", 60, 200, 8, 0.001, 0.01),
 )
 """Model, both instance types, region, zone, prompt, answer, in flight, TTFT, TPOT. The last promises too much."""
 

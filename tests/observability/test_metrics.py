@@ -10,11 +10,11 @@ from dpd_router.metrics import Metrics
 from dpd_simulator import EngineConfig, LMCacheConfig
 from dpd_simulator.config import NixlConfig
 from dpd_simulator.metrics import EngineMetrics
+from hyperpod_dpd.catalog.histograms import ROUTER_TTFT_BUCKETS, TPOT_BUCKETS, WORKER_TTFT_BUCKETS
 from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.observability.dashboards import BOARDS
 from hyperpod_dpd.observability.metrics import EXTERNAL_METRICS
 from hyperpod_dpd.observability.rules import Recording, definition, rule_groups
-from hyperpod_dpd.observability.rules.slo import ROUTER_TTFT_BUCKETS, TPOT_BUCKETS, WORKER_TTFT_BUCKETS
 from tests.support.deployments import changed, ready
 from tests.support.prometheus import check_rules
 

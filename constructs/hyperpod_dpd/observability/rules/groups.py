@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from hyperpod_dpd.catalog.histograms import ROUTER_TTFT_BUCKETS, TPOT_BUCKETS, WORKER_TTFT_BUCKETS
 from hyperpod_dpd.derive import ServingFacts, resolve
 from hyperpod_dpd.observability.rules.alerts import (
     decision_alerts,
@@ -15,14 +16,7 @@ from hyperpod_dpd.observability.rules.alerts import (
 )
 from hyperpod_dpd.observability.rules.promql import Scope, role
 from hyperpod_dpd.observability.rules.rule import Group, Recording
-from hyperpod_dpd.observability.rules.slo import (
-    ROUTER_TTFT_BUCKETS,
-    TPOT_BUCKETS,
-    WORKER_TTFT_BUCKETS,
-    Objective,
-    burn_alerts,
-    recordings,
-)
+from hyperpod_dpd.observability.rules.slo import Objective, burn_alerts, recordings
 from hyperpod_dpd.spec import Deployment
 
 FAST = "30s"

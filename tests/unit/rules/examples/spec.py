@@ -44,6 +44,26 @@ EXAMPLES = (
         ),
     ),
     Example(
+        rule="DPD-SPEC-008",
+        good=(
+            {},
+            {"slo.ttft_p95_seconds": 60.0, "slo.tpot_p95_seconds": 0.01},
+            {"serving.backend": "operator", "slo.ttft_p95_seconds": 600.0},
+        ),
+        bad=(
+            Bad(
+                case={"slo.tpot_p95_seconds": 0.009},
+                at="slo.tpot_p95_seconds",
+                mentions=("0.009", "0.01 to 80 seconds"),
+            ),
+            Bad(
+                case={"slo.ttft_p95_seconds": 61.0},
+                at="slo.ttft_p95_seconds",
+                mentions=("61", "0.001 to 60 seconds"),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SPEC-007",
         good=(
             {},
