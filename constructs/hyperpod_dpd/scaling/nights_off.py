@@ -10,12 +10,11 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from hyperpod_dpd.security.logs import log_group
+from hyperpod_dpd.security.function import own_function
 from hyperpod_dpd.spec import Deployment, Schedule
 
 _HANDLER: Final = Path(__file__).parent / "handler"
@@ -80,43 +79,25 @@ class NightsOff(Construct):
         """
         super().__init__(scope, construct_id)
         self._name = hyperpod_name
-        logs = log_group(
+        self.function, _ = own_function(
             self,
-            "Logs",
-            key=log_key,
-            retention_days=deployment.platform.log_retention_days,
+            folder=_HANDLER,
+            description=f"Gives the GPU groups of {deployment.name} their nodes by day and none by night",
+            statements=[
+                iam.PolicyStatement(
+                    actions=["sagemaker:DescribeCluster", "sagemaker:UpdateCluster"], resources=[hyperpod_arn]
+                ),
+                iam.PolicyStatement(
+                    actions=["iam:PassRole"],
+                    resources=[execution_role_arn],
+                    conditions={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+                ),
+            ],
+            timeout=cdk.Duration.minutes(_TIMEOUT_MINUTES),
+            log_key=log_key,
+            log_retention_days=deployment.platform.log_retention_days,
             removal_policy=removal_policy,
         )
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        for statement in (
-            iam.PolicyStatement(
-                actions=["sagemaker:DescribeCluster", "sagemaker:UpdateCluster"], resources=[hyperpod_arn]
-            ),
-            iam.PolicyStatement(
-                actions=["iam:PassRole"],
-                resources=[execution_role_arn],
-                conditions={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-            ),
-            iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[logs.log_group_arn]
-            ),
-        ):
-            role.add_to_policy(statement)
-        self.function = lambda_.Function(
-            self,
-            "Function",
-            description=f"Gives the GPU groups of {deployment.name} their nodes by day and none by night",
-            runtime=lambda_.Runtime.PYTHON_3_14,
-            handler="index.handler",
-            # bytecode differs from machine to machine, and the asset's hash with it
-            code=lambda_.Code.from_asset(str(_HANDLER), exclude=["__pycache__", "*.pyc"]),
-            role=role,
-            log_group=logs,
-            timeout=cdk.Duration.minutes(_TIMEOUT_MINUTES),
-            memory_size=256,
-        )
-        # the first schedule must not meet a role without its policy
-        self.function.node.add_dependency(role)
         caller = iam.Role(self, "CallerRole", assumed_by=_only_schedules_of(self))
         self.function.grant_invoke(caller)
         groups = deployment.hyperpod.instance_groups

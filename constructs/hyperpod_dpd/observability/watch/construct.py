@@ -12,12 +12,11 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from hyperpod_dpd.observability.watch.handler import index
-from hyperpod_dpd.security.logs import log_group
+from hyperpod_dpd.security.function import own_function
 from hyperpod_dpd.spec import Deployment, TrainingPlan
 
 CHECK_MINUTES: Final = 5
@@ -91,32 +90,11 @@ class ClusterWatch(Construct):
         self._deployment = deployment
         self._action = actions.SnsAction(topic)
         self._plans = _training_plans(deployment)
-        logs = log_group(
+        self.function, role = own_function(
             self,
-            "Logs",
-            key=log_key,
-            retention_days=deployment.platform.log_retention_days,
-            removal_policy=removal_policy,
-        )
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        for statement in self._statements(eks_name, hyperpod_arn):
-            role.add_to_policy(statement)
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[logs.log_group_arn]
-            )
-        )
-        topic.grant_publish(role)
-        self.function = lambda_.Function(
-            self,
-            "Function",
+            folder=_HANDLER,
             description=f"Checks the cluster of {deployment.name} and passes HyperPod's events on",
-            runtime=lambda_.Runtime.PYTHON_3_14,
-            handler="index.handler",
-            # bytecode differs from machine to machine, and the asset's hash with it
-            code=lambda_.Code.from_asset(str(_HANDLER), exclude=["__pycache__", "*.pyc"]),
-            role=role,
-            log_group=logs,
+            statements=self._statements(eks_name, hyperpod_arn),
             environment={
                 "DPD_DEPLOYMENT": deployment.name,
                 "DPD_EKS_NAME": eks_name,
@@ -126,10 +104,11 @@ class ClusterWatch(Construct):
             },
             # a hundred add-ons one after the other
             timeout=cdk.Duration.minutes(2),
-            memory_size=256,
+            log_key=log_key,
+            log_retention_days=deployment.platform.log_retention_days,
+            removal_policy=removal_policy,
         )
-        # the first event must not meet a role without its policy
-        self.function.node.add_dependency(role)
+        topic.grant_publish(role)
         self._rules(hyperpod_name)
         self.alarms = dict(self._alarms())
 
