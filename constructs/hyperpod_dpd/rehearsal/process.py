@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ SETTINGS: Final = "DPD_REHEARSAL_ENGINE"
 _LAUNCH: Final = Path(__file__).with_name("launch.py")
 _TAIL_BYTES: Final = 4096
 _GOING_SECONDS: Final = 1.0
+_REPLACING_SECONDS: Final = 0.002
+_REPLACING_ATTEMPTS: Final = 20
 
 
 class LocalProcess:
@@ -121,7 +124,22 @@ def left_behind(identity: str) -> list[str]:
         if int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            if wanted in _environment(folder).split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 found.append(f"{folder.name}: {command.strip()}")
     return found
+
+
+def _environment(folder: Path) -> bytes:
+    """Return what /proc tells of the variables of a process.
+
+    While a process replaces its program (`execve`) its environment reads as empty, and it would be missed: asked again.
+    A thread of the kernel and a process that nobody collects have no program and no variables.
+    """
+    for _ in range(_REPLACING_ATTEMPTS):
+        content = (folder / "environ").read_bytes()
+        if content:
+            return content
+        (folder / "exe").readlink()
+        time.sleep(_REPLACING_SECONDS)
+    return b""
