@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hyperpod_dpd.serving.engine import EngineConfiguration
+from hyperpod_dpd.serving.names import NOTIFICATION_PORT
 
 LOOPBACK = "127.0.0.1"
 
@@ -20,7 +22,7 @@ REPLACED = (
     "`--port`, `--host`: loopback",
     "model path and `--load-format`: a stand-in with random weights",
     "`nixl_backends`: UCX, because one host has no EFA; FI_* variables are dropped with it",
-    "`pd_proxy_host`: loopback",
+    "`pd_proxy_host`, `pd_peer_host`: loopback",
     "state and configuration directories: a scratch folder",
 )
 """What differs from the rendered command line, for the report."""
@@ -39,9 +41,11 @@ class EngineProcess:
     configuration: EngineConfiguration
     model: Path
     port: int
-    gpu: int
+    gpus: tuple[int, ...]
     scratch: Path
     logs: Path
+    host: str = LOOPBACK
+    notification_port: int = NOTIFICATION_PORT
     serve: tuple[str, ...] = VLLM
     starts: int = 0
     process: subprocess.Popen[str] | None = None
@@ -50,7 +54,12 @@ class EngineProcess:
     @property
     def url(self) -> str:
         """Address of the engine."""
-        return f"http://{LOOPBACK}:{self.port}"
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def log_path(self) -> Path:
+        """What the running process writes."""
+        return self.logs / f"{self.name}-{self.starts}.log"
 
     def command(self) -> list[str]:
         """Return the rendered command with the replacements of `REPLACED`."""
@@ -66,7 +75,7 @@ class EngineProcess:
                 skip = True
             else:
                 kept.append(argument)
-        local = ["--host", LOOPBACK, "--port", str(self.port)]
+        local = ["--host", self.host, "--port", str(self.port)]
         serve = [*self.serve, str(self.model)]
         # the start script appends its alias, so that the served name must stay last
         return [shell, self._local(script), *serve, *local, *kept]
@@ -80,7 +89,7 @@ class EngineProcess:
             environment[variable.name] = self._local(variable.value)
         environment |= {
             "UCX_TLS": "all",
-            "CUDA_VISIBLE_DEVICES": str(self.gpu),
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus)),
             "HOME": str(self.scratch),
             "NCCL_SOCKET_IFNAME": "lo",
         }
@@ -91,6 +100,14 @@ class EngineProcess:
             value = value.replace(directory, str(self.scratch / Path(directory).relative_to("/")))
         return value
 
+    def _addresses(self) -> dict[str, str | int]:
+        """Return the keys of LMCache's configuration that name a host or a port of another process."""
+        return {
+            "pd_proxy_host": self.host,
+            "pd_proxy_port": self.notification_port,
+            "pd_peer_host": self.host,
+        }
+
     def start(self) -> None:
         """Write the configuration files and start the engine in its own process group."""
         etc = self.scratch / "etc/dpd"
@@ -98,13 +115,11 @@ class EngineProcess:
             directory.mkdir(parents=True, exist_ok=True)
         for file in self.configuration.files:
             text = file.text.replace("LIBFABRIC", "UCX")
-            lines = [
-                f"pd_proxy_host: {LOOPBACK}" if line.startswith("pd_proxy_host:") else line
-                for line in text.splitlines()
-            ]
-            (etc / file.name).write_text("\n".join(lines) + "\n")
+            for key, value in self._addresses().items():
+                text = re.sub(rf"^{key}: .*$", f"{key}: {value}", text, flags=re.MULTILINE)
+            (etc / file.name).write_text(text)
         self.starts += 1
-        self.log = (self.logs / f"{self.name}-{self.starts}.log").open("w")
+        self.log = self.log_path.open("w")
         command = self.command()
         self.log.write(shlex.join(command) + "\n")
         self.log.flush()
@@ -148,5 +163,4 @@ class EngineProcess:
             self.log.close()
 
     def _tail(self) -> str:
-        path = self.logs / f"{self.name}-{self.starts}.log"
-        return path.read_text(errors="replace")[-3000:]
+        return self.log_path.read_text(errors="replace")[-3000:]

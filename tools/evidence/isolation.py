@@ -27,17 +27,14 @@ from typing import Any, Final
 
 import aiohttp
 
-from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.serving.engine import engine_configuration
 from hyperpod_dpd.serving.engine.values import Variant
-from hyperpod_dpd.serving.names import Component
-from hyperpod_dpd.serving.router_arguments import router_arguments
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence.engines import SIMULATOR, VLLM, EngineProcess
-from tools.evidence.load import Outcome, complete, prompt
+from tools.evidence.load import Outcome, body, complete, prompt
 from tools.evidence.record import Record
-from tools.evidence.routers import books, router, settled
+from tools.evidence.routers import books, rendered_flags, router, settled
 
 REQUESTS_PER_USER: Final = 10
 """Requests of a run for each user: ramp-up and ramp-down must not be most of what is measured."""
@@ -105,11 +102,7 @@ async def run(url: str, traffic: Traffic, seed: str) -> tuple[list[Outcome], flo
 
     async def user(session: aiohttp.ClientSession) -> None:
         for index, tokens in numbered:
-            request = {
-                "model": "standin", "prompt": prompt(f"{seed}-{index}", tokens),
-                "max_tokens": traffic.output_tokens, "min_tokens": traffic.output_tokens,
-                "ignore_eos": True, "temperature": 0,
-            }  # fmt: skip
+            request = body(prompt(f"{seed}-{index}", tokens), traffic.output_tokens)
             outcomes.append(await complete(session, url, request))
 
     timeout = aiohttp.ClientTimeout(total=600)
@@ -208,34 +201,22 @@ class Comparison:
                 configuration=engine_configuration(self.deployment, role, variant=variant),
                 model=self.options.model,
                 port=self.ports[2 + index],
-                gpu=gpu,
+                gpus=(gpu,),
+                notification_port=self.ports[1],
                 scratch=Path(self.options.scratch) / f"gpu{gpu}-{role.value}",
                 logs=self.logs,
                 serve=SIMULATOR if self.options.simulate else VLLM,
             )
 
     def router_flags(self, arrangement: Arrangement, engines: list[EngineProcess]) -> list[str]:
-        """Return the rendered flags of the router; discovery and its own address are those of one host."""
-        decoders = Component.DECODE if arrangement.disaggregates else Component.COLOCATED
-        rendered = router_arguments(
+        """Return the router's flags for the engines of one arrangement."""
+        roles = [role for role, _ in arrangement.roles]
+        return rendered_flags(
             self.deployment,
-            resolve(self.deployment),
-            decoders=decoders,
-            disaggregates=arrangement.disaggregates,
+            prefillers=[e.url for e, role in zip(engines, roles, strict=True) if role is Role.PREFILL],
+            decoders=[e.url for e, role in zip(engines, roles, strict=True) if role is not Role.PREFILL],
+            tokenizer=self.options.model / "tokenizer.json",
         )
-        elsewhere = (
-            "--port=", "--notification-port=", "--discovery=", "--namespace=", "--prefill-service=",
-            "--decode-service=", "--worker-port-name=", "--router-service=", "--router-namespace=",
-        )  # fmt: skip
-        flags = [flag for flag in rendered if not flag.startswith(elsewhere)]
-        decode = [
-            e.url for e, (role, _) in zip(engines, arrangement.roles, strict=True) if role is not Role.PREFILL
-        ]
-        prefill = [
-            e.url for e, (role, _) in zip(engines, arrangement.roles, strict=True) if role is Role.PREFILL
-        ]
-        flags += ["--decoders", ",".join(decode), "--tokenizer", str(self.options.model / "tokenizer.json")]
-        return [*flags, "--prefillers", ",".join(prefill)] if prefill else flags
 
     def measure(self, arrangement: Arrangement, url: str) -> None:
         """Warm up, then send every traffic as often as asked."""

@@ -43,6 +43,14 @@ def prompt(seed: object, tokens: int) -> list[int]:
     return [source.randrange(FIRST_WORD, VOCABULARY) for _ in range(tokens)]
 
 
+def body(tokens: list[int], output: int) -> dict[str, Any]:
+    """Return a completion request for exactly `output` tokens."""
+    return {
+        "model": "standin", "prompt": tokens, "max_tokens": output, "min_tokens": output, "ignore_eos": True,
+        "temperature": 0,
+    }  # fmt: skip
+
+
 async def complete(
     session: aiohttp.ClientSession,
     url: str,

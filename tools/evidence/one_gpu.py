@@ -22,16 +22,16 @@ from typing import Any, Literal
 import aiohttp
 
 from hyperpod_dpd.serving.engine import engine_configuration
+from hyperpod_dpd.serving.names import NOTIFICATION_PORT
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence import standin
 from tools.evidence.engines import LOOPBACK, SIMULATOR, VLLM, EngineProcess
-from tools.evidence.load import Outcome, complete, prompt
+from tools.evidence.load import Outcome, body, complete, prompt
 from tools.evidence.record import Record
 from tools.evidence.routers import books, router, settled
 
 PREFILL_PORT, DECODE_PORT, ROUTER_PORT, DIRECT_PORT = 8100, 8200, 8081, 8082
-NOTIFICATION_PORT = 7500
 CHUNKS_PER_GIB = 102
 """256-token chunks of the stand-in (40,960 bytes a token) in a 1 GiB buffer."""
 CONCURRENCY = 4
@@ -48,14 +48,6 @@ def deployment(path: Path, strategy: Strategy, *, same_kernels: bool) -> Deploym
         # the prefiller is eager: answers can only be equal to the last bit when both roles run the same kernels
         serving = replace(serving, decode=replace(serving.decode, enforce_eager=True))
     return replace(read, serving=serving, routing=replace(read.routing, strategy=strategy))
-
-
-def body(tokens: list[int], output: int, **more: Any) -> dict[str, Any]:
-    """Return a completion request for exactly `output` tokens."""
-    return {
-        "model": "standin", "prompt": tokens, "max_tokens": output, "min_tokens": output, "ignore_eos": True,
-        "temperature": 0, **more,
-    }  # fmt: skip
 
 
 async def handoffs(url: str, count: int, seed: str, *, disconnects: float) -> list[Outcome]:
@@ -148,7 +140,7 @@ class Bench:
             ),
             model=self.model,
             port=DECODE_PORT if decode else PREFILL_PORT,
-            gpu=self.options.decode_gpu if decode else self.options.prefill_gpu,
+            gpus=(self.options.decode_gpu if decode else self.options.prefill_gpu,),
             scratch=self.scratch / name,
             logs=self.logs,
             serve=SIMULATOR if self.options.simulate else VLLM,

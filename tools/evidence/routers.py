@@ -6,27 +6,55 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.serving.names import Component
+from hyperpod_dpd.serving.router_arguments import router_arguments
+from hyperpod_dpd.spec import Deployment
 from tools.evidence.engines import LOOPBACK
 
 METRIC = re.compile(r"^(dpd_router_[a-z_]+(?:\{[^}]*\})?) ([0-9.e+-]+)$", re.MULTILINE)
 
 
+_OF_KUBERNETES = (
+    "--port=", "--notification-port=", "--discovery=", "--namespace=", "--prefill-service=",
+    "--decode-service=", "--worker-port-name=", "--router-service=", "--router-namespace=",
+)  # fmt: skip
+
+
+def rendered_flags(
+    deployment: Deployment, *, prefillers: Sequence[str], decoders: Sequence[str], tokenizer: Path
+) -> list[str]:
+    """Return the rendered flags of the router; its address and the workers are those of one host.
+
+    Without `prefillers` every prompt is served where it arrives.
+    """
+    rendered = router_arguments(
+        deployment,
+        resolve(deployment),
+        decoders=Component.DECODE if prefillers else Component.COLOCATED,
+        disaggregates=bool(prefillers),
+    )
+    flags = [flag for flag in rendered if not flag.startswith(_OF_KUBERNETES)]
+    flags += ["--decoders", ",".join(decoders), "--tokenizer", str(tokenizer)]
+    return [*flags, "--prefillers", ",".join(prefillers)] if prefillers else flags
+
+
 @contextlib.contextmanager
-def router(logs: Path, port: int, notification_port: int, *flags: str) -> Iterator[str]:
+def router(logs: Path, port: int, notification_port: int, *flags: str, host: str = LOOPBACK) -> Iterator[str]:
     """Run the real router with `flags` until the block ends."""
     with (logs / f"router-{port}-{int(time.time())}.log").open("w") as log:
         process = subprocess.Popen(
             [
-                sys.executable, "-m", "dpd_router", "--host", LOOPBACK, "--port", str(port),
-                "--notification-host", LOOPBACK, "--notification-port", str(notification_port), *flags,
+                sys.executable, "-m", "dpd_router", "--host", host, "--port", str(port),
+                "--notification-host", host, "--notification-port", str(notification_port), *flags,
             ],
             stdout=log,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
-        url = f"http://{LOOPBACK}:{port}"
+        url = f"http://{host}:{port}"
         try:
             _await_ready(url, process)
             yield url

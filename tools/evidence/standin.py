@@ -1,12 +1,12 @@
-"""A model that one GPU can serve and that costs what one tensor-parallel-8 rank of Llama 3.3 70B costs.
+"""A model of which each GPU carries what it carries of Llama 3.3 70B with tensor parallelism 8.
 
-Same weight bytes, floating-point operations and KV bytes per GPU; without the all-reduces. The tokenizer maps the word
+One rank for one GPU; of several ranks each GPU carries one, with the all-reduces between them. Same weight bytes, floating-point operations and KV bytes per GPU. The tokenizer maps the word
 `t<i>` to token `i`, so that text and ids can be checked against each other.
 
 Weights are random. vLLM's own dummy weights will not do for comparing answers: they are so small that the answer hardly
 depends on the KV cache, and an engine that reads unwritten memory gives the same text.
 
-    python -m tools.evidence.standin DIRECTORY     # writes weights, too; needs torch and safetensors
+    python -m tools.evidence.standin DIRECTORY [RANKS]     # writes weights, too; needs torch and safetensors
 """
 
 import json
@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 VOCABULARY = 16032
+"""Tokens of one rank; prompts are written with these."""
+
 FIRST_WORD = 10
 """Tokens below are special."""
 
@@ -23,21 +25,22 @@ _CHAT_TEMPLATE = (
 )
 
 
-def write(directory: Path) -> None:
-    """Write configuration and tokenizer of the stand-in into `directory`."""
+def write(directory: Path, ranks: int = 1) -> None:
+    """Write configuration and tokenizer of a stand-in of `ranks` tensor-parallel ranks into `directory`."""
     from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415
 
     directory.mkdir(parents=True, exist_ok=True)
+    vocabulary = VOCABULARY * ranks
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_size": 8192,
-        "intermediate_size": 3584,
+        "intermediate_size": 3584 * ranks,
         "num_hidden_layers": 80,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 1,
+        "num_attention_heads": 8 * ranks,
+        "num_key_value_heads": ranks,
         "head_dim": 128,
-        "vocab_size": VOCABULARY,
+        "vocab_size": vocabulary,
         "max_position_embeddings": 131072,
         "rms_norm_eps": 1e-5,
         "rope_theta": 500000.0,
@@ -52,7 +55,7 @@ def write(directory: Path) -> None:
     (directory / "config.json").write_text(json.dumps(config))
     # special tokens are cut out of words that contain them: none may be the beginning of a word
     words = models.WordLevel(
-        {f"t{index}" if index >= FIRST_WORD else f"<{index}>": index for index in range(VOCABULARY)},
+        {f"t{index}" if index >= FIRST_WORD else f"<{index}>": index for index in range(vocabulary)},
         unk_token="<2>",
     )
     tokenizer = Tokenizer(words)
@@ -76,6 +79,7 @@ def write_weights(directory: Path, seed: int = 0) -> None:
 
     config = json.loads((directory / "config.json").read_text())
     hidden, middle, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
+    vocabulary = config["vocab_size"]
     queries = config["num_attention_heads"] * config["head_dim"]
     keys = config["num_key_value_heads"] * config["head_dim"]
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -103,8 +107,8 @@ def write_weights(directory: Path, seed: int = 0) -> None:
 
     shards = [
         {
-            "model.embed_tokens.weight": normal(VOCABULARY, hidden),
-            "lm_head.weight": normal(VOCABULARY, hidden),
+            "model.embed_tokens.weight": normal(vocabulary, hidden),
+            "lm_head.weight": normal(vocabulary, hidden),
             "model.norm.weight": ones(),
         }
     ]
@@ -124,5 +128,5 @@ def write_weights(directory: Path, seed: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     write_weights(Path(sys.argv[1]))

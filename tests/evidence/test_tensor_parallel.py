@@ -1,0 +1,89 @@
+"""The hand-off between engines of several ranks, run with simulated engines; and what reads and disturbs it on GPUs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from hyperpod_dpd.rehearsal.addresses import Addresses
+from tools.evidence import standin
+from tools.evidence.notification_relay import NotificationRelay
+from tools.evidence.ranks import RankTokens, transfers
+
+_ROOT = Path(__file__).parents[2]
+
+
+def test_both_ranks_notify_and_a_restarted_prefiller_is_used_again(tmp_path: Path) -> None:
+    standin.write(tmp_path / "model", ranks=2)
+    # the engines are started as `python3`
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": ":".join(str(_ROOT / path) for path in ("constructs", "router", "router/simulator")),
+    }
+    subprocess.run(
+        [
+            sys.executable, "-m", "tools.evidence.tensor_parallel", "--simulate", "--users", "2",
+            "--prefill-gpus", "0,1", "--decode-gpus", "0,1", "--losses", "0", "--after", "3",
+            "--load-seconds", "0.5", "--host", Addresses().pod(),
+            "--out", tmp_path, "--scratch", tmp_path / "scratch", "--model", tmp_path / "model",
+        ],
+        cwd=_ROOT,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=240,
+    )  # fmt: skip
+    results = [json.loads(line) for line in (tmp_path / "tensor-parallel.jsonl").read_text().splitlines()]
+    first, second = (result for result in results if result["what"] == "mixed traffic")
+    for result in (first, second):
+        assert (result["requests"], result["complete"], result["errors"]) == (20, 20, [])
+    ranks = next(result for result in results if result["what"] == "ranks")
+    assert ranks["handoffs_by_notifications"].keys() == {"2"}
+    engines = [result["engine"] for result in results if result["what"] == "engine ready"]
+    assert engines == ["decode", "prefill", "prefill"]
+    disaggregated = 'decisions_total{decision="disaggregated",reason="threshold"}'
+    restart = next(result for result in results if result["what"] == "restart under load")
+    assert restart["served"] == restart["requests"] > 0
+    assert second["router"][disaggregated] > restart["router"][disaggregated]
+    assert second["router"]["handoffs_open"] == 0
+
+
+def test_relay_loses_the_last_notification_of_as_many_handoffs_as_asked() -> None:
+    host = Addresses().pod()
+    with zmq.Context() as context, context.socket(zmq.PULL) as target, context.socket(zmq.PUSH) as ranks:
+        port = target.bind_to_random_port(f"tcp://{host}")
+        source = f"tcp://{host}:{port - 1}"
+        with NotificationRelay(source, f"tcp://{host}:{port}").running() as relay:
+            ranks.connect(source)
+            relay.lose(1)
+            for handoff in ("a", "a", "b", "b"):
+                ranks.send(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff}))
+            target.setsockopt(zmq.RCVTIMEO, 60_000)
+            passed = [msgspec.msgpack.decode(target.recv())["req_id"] for _ in range(3)]
+            assert passed == ["a", "b", "b"]
+            assert relay.lost == ["a"]
+            assert relay.per_handoff() == {2: 2}
+
+
+def test_transfers_are_counted_per_rank_and_incomplete_ones_are_seen(tmp_path: Path) -> None:
+    log = tmp_path / "decode.log"
+    line = (
+        "({process} pid=7) \x1b[32;20m[2026-11-30 12:28:37,767] LMCache INFO:\x1b[0m [req_id=cmpl-1] "
+        "Retrieved {tokens} out of {wanted} required tokens (from 4096 total tokens). size: 0.1 gb\n"
+    )
+    log.write_text(
+        "".join(
+            line.format(process=process, tokens=tokens, wanted=4096)
+            for process, tokens in (("Worker_TP0", 4096), ("Worker_TP1", 4096), ("Worker_TP0", 3840))
+        )
+        + "(Worker_TP0 pid=7) LMCache INFO: Stored 4096 out of total 4096 tokens. size: 0.1562 GB\n"
+    )
+    assert transfers(log, "Retrieved") == {
+        "Worker_TP0": RankTokens(transfers=2, incomplete=1, tokens=7936),
+        "Worker_TP1": RankTokens(transfers=1, tokens=4096),
+    }
+    assert transfers(log, "Stored") == {"Worker_TP0": RankTokens(transfers=1, tokens=4096)}
