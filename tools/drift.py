@@ -18,6 +18,7 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     ("docs/observability", sys.executable, "-m", "tools.docs_dashboards"),
     ("docs/reference/alerts.md", sys.executable, "-m", "tools.docs_alerts"),
     ("docs/reference/proof.md", sys.executable, "-m", "tools.docs_proof"),
+    ("docs/evidence/h200-two-gpus.md", sys.executable, "-m", "tools.evidence.table"),
     ("tests/unit/public_api.txt", sys.executable, "-m", "tools.public_api"),
     ("manifests/rendered", sys.executable, "manifests/main.py"),
     ("README.md docs/tutorial.md", sys.executable, "-m", "tools.docs_synth"),

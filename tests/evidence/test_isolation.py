@@ -62,7 +62,7 @@ def test_every_request_is_answered_in_full_and_recorded(results: Path) -> None:
 
 
 def test_planner_is_scored_on_the_figures_of_the_run(results: Path) -> None:
-    found = list(scores(results, load(_ROOT / "tools/evidence/two-gpus.yaml").deployment))
+    found = list(scores(load(_ROOT / "tools/evidence/two-gpus.yaml").deployment, results))
     assert {score.figure for score in found} == {"tpot mean ms", "ttft p50 ms", "e2e mean ms", "tokens/s/GPU"}
     assert all(score.measured > 0 and score.predicted > 0 for score in found)
     # the simulated engine is faster than an H200, and the score must say so

@@ -3,17 +3,18 @@
 python -m tools.evidence.pictures
 """
 
-import json
+import statistics
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hyperpod_dpd.planner.report.svg import Series, line_chart
 from hyperpod_dpd.spec.load import load
-from tools.evidence.score import predicted
+from tools.evidence.score import predicted, runs
+from tools.evidence.table import ARRANGEMENTS, results
 
 _ROOT = Path(__file__).parents[2]
-RESULTS = _ROOT / "docs/evidence/raw/h200-2026-11-30-two-gpus.jsonl"
 PICTURES = _ROOT / "docs/evidence/pictures"
 USERS = (8, 16, 32, 64)
 
@@ -27,12 +28,15 @@ Pick = Callable[[dict[str, Any]], float]
 
 def main() -> None:
     """Write both pictures."""
-    runs = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-    runs = [run for run in runs if run["what"] == "run" and run["traffic"] == "fixed"]
+    fixed = [run for run in runs(*results()) if run["traffic"] == "fixed"]
     deployment = load(Path(__file__).with_name("two-gpus.yaml")).deployment
 
     def measured(arrangement: str, pick: Pick) -> Series:
-        points = tuple((run["users"], pick(run)) for run in runs if run["arrangement"] == arrangement)
+        repeated = defaultdict(list)
+        for run in fixed:
+            if run["arrangement"] == arrangement:
+                repeated[run["users"]].append(pick(run))
+        points = tuple((users, statistics.fmean(values)) for users, values in sorted(repeated.items()))
         return Series(label=f"{arrangement}, measured", points=points)
 
     def planned(arrangement: str, figure: str) -> Series:
@@ -49,7 +53,8 @@ def main() -> None:
     ):
         series = [
             part
-            for arrangement in ("colocated", "disaggregated")
+            for arrangement in ARRANGEMENTS
+            if any(run["arrangement"] == arrangement for run in fixed)
             for part in (
                 measured(arrangement, lambda run, key=name: run[key]["mean_ms"]),  # type: ignore[misc]
                 planned(arrangement, figure),

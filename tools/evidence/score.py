@@ -2,7 +2,7 @@
 
 The planner sees the same deployment file, the same users and the same lengths, and nothing of the results.
 
-    python -m tools.evidence.score RESULTS.jsonl
+    python -m tools.evidence.score RESULTS.jsonl ...
 """
 
 import argparse
@@ -44,12 +44,13 @@ class Score:
         return 100 * (self.predicted / self.measured - 1)
 
 
-def runs(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the runs with fixed lengths."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        result = json.loads(line)
-        if result["what"] == "run" and result["traffic"] == "fixed":
-            yield result
+def runs(*paths: Path) -> Iterator[dict[str, Any]]:
+    """Yield the runs in the results of `tools.evidence.isolation`."""
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            result = json.loads(line)
+            if result["what"] == "run":
+                yield result
 
 
 def predicted(deployment: Deployment, arrangement: str, users: int, gpus: int, requests: int) -> Summary:
@@ -77,11 +78,12 @@ def _budget(deployment: Deployment, arrangement: str) -> int:
     return VLLM_DEFAULTS.max_num_batched_tokens
 
 
-def scores(results: Path, deployment: Deployment) -> Iterator[Score]:
-    """Yield every figure of every arrangement and number of users; repetitions are averaged."""
+def scores(deployment: Deployment, *results: Path) -> Iterator[Score]:
+    """Yield every figure of every arrangement and number of users with fixed lengths; repetitions are averaged."""
     grouped: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for result in runs(results):
-        grouped[result["arrangement"], result["users"]].append(result)
+    for result in runs(*results):
+        if result["traffic"] == "fixed":
+            grouped[result["arrangement"], result["users"]].append(result)
     for (arrangement, users), repeated in grouped.items():
         first = repeated[0]
         expected = predicted(deployment, arrangement, users, first["gpus"], first["requests"])
@@ -110,11 +112,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--deployment", type=Path, default=Path(__file__).with_name("two-gpus.yaml"))
     options = parser.parse_args()
     print("| arrangement | users | figure | measured | planner | error |", "| --- " * 6 + "|", sep="\n")
-    for score in scores(options.results, load(options.deployment).deployment):
+    for score in scores(load(options.deployment).deployment, *options.results):
         print(
             f"| {score.arrangement} | {score.users} | {score.figure} | {score.measured:.1f} | {score.predicted:.1f}"
             f" | {score.error_percent:+.1f} % |"

@@ -140,7 +140,7 @@ def test_colocated_and_disaggregated_on_two_gpus() -> None:
     deployment = load(Path(__file__).parents[3] / "tools/evidence/two-gpus.yaml").deployment
     errors = {
         (score.arrangement, score.users, score.figure): score.error_percent
-        for score in scores(TWO_GPUS, deployment)
+        for score in scores(deployment, TWO_GPUS)
     }
     assert len({users for _, users, _ in errors}) == 4
     assert {key: error for key, error in errors.items() if abs(error) > 5} == {
