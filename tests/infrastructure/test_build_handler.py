@@ -11,9 +11,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from hyperpod_dpd.builds import runner
 from hyperpod_dpd.builds.handler import index
 
 BUILD_ID = "dependencies:1234"
+LIMIT = "AccountLimitExceededException"
 ENVIRONMENT = {"DPD_ACTION": "install", "DPD_COMMIT": "011ca92"}
 
 
@@ -49,6 +51,9 @@ class Aws:
     lines: list[list[str]] = field(default_factory=list)
     started: list[dict[str, Any]] = field(default_factory=list)
     refuse: str | None = None
+    running: list[dict[str, Any]] = field(default_factory=list)
+    """Builds of the project, which runs one at a time."""
+    stopped: list[str] = field(default_factory=list)
 
     def client(self, service: str) -> "Aws":
         assert service in {"codebuild", "logs"}
@@ -57,12 +62,23 @@ class Aws:
     def start_build(self, **parameters: Any) -> Any:
         if self.refuse:
             raise ClientError({"Error": {"Code": self.refuse, "Message": "no"}}, "StartBuild")
+        if any(build["buildStatus"] == "IN_PROGRESS" for build in self.running):
+            raise ClientError({"Error": {"Code": LIMIT, "Message": "one at a time"}}, "StartBuild")
         self.started.append(parameters)
         return {"build": {"id": BUILD_ID}}
 
     def batch_get_builds(self, ids: list[str]) -> Any:
-        assert ids == [BUILD_ID]
-        return {"builds": [self.build]}
+        known = {build["id"]: build for build in (*self.running, {"id": BUILD_ID, **self.build})}
+        return {"builds": [known[each] for each in ids]}
+
+    def list_builds_for_project(self, **parameters: Any) -> Any:
+        assert parameters["projectName"] == "dependencies"
+        return {"ids": [build["id"] for build in self.running]}
+
+    def stop_build(self, id: str) -> None:
+        self.stopped.append(id)
+        (build,) = [build for build in self.running if build["id"] == id]
+        build["buildStatus"] = "STOPPED"
 
     def get_log_events(self, **parameters: Any) -> Any:
         if self.refuse:
@@ -75,6 +91,7 @@ class Aws:
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Aws:
     fake = Aws(lines=[[]])
+    monkeypatch.setattr(index, "START_PAUSE_SECONDS", 0)
     monkeypatch.setattr(boto3, "client", fake.client)
     return fake
 
@@ -214,6 +231,62 @@ def test_a_build_that_cannot_start_is_answered_at_once(aws: Aws, cloudformation:
     assert "AccessDeniedException" in answer["Reason"]
 
 
+def _running(name: str, *, request: str | None) -> dict[str, Any]:
+    variables = [{"name": "DPD_REQUEST", "value": json.dumps({"RequestId": request})}] if request else []
+    return {
+        "id": name,
+        "buildStatus": "IN_PROGRESS",
+        "environment": {"environmentVariables": [{"name": "DPD_COMMIT", "value": "011ca92"}, *variables]},
+    }
+
+
+@pytest.mark.parametrize("kind", ["Update", "Delete"])
+def test_a_roll_back_stops_the_build_that_nobody_waits_for_and_starts_its_own(
+    aws: Aws, cloudformation: Any, kind: str
+) -> None:
+    aws.running = [_running("dependencies:0", request="request-0")]
+    index.handler(_request(kind, cloudformation), None)
+    assert aws.stopped == ["dependencies:0"]
+    assert len(aws.started) == 1
+    assert cloudformation.answers == []
+
+
+def test_a_build_with_a_handle_is_found_and_stopped_too(aws: Aws, cloudformation: Any) -> None:
+    index.handler(_waiting(cloudformation), None)
+    variables = aws.started[0]["environmentVariablesOverride"]
+    aws.running = [_running("dependencies:0", request=None)]
+    aws.running[0]["environment"]["environmentVariables"] = variables
+    later = _waiting(cloudformation, "Update") | {"RequestId": "request-2"}
+    index.handler(later, None)
+    assert aws.stopped == ["dependencies:0"]
+    assert len(aws.started) == 2
+
+
+@pytest.mark.parametrize("request_id", [None, "request-1"])
+def test_builds_started_by_hand_and_by_the_same_request_are_not_stopped(
+    aws: Aws, cloudformation: Any, request_id: str | None
+) -> None:
+    aws.running = [_running("dependencies:0", request=request_id)]
+    index.handler(_request("Update", cloudformation), None)
+    assert aws.stopped == []
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert "one at a time" in answer["Reason"]
+
+
+def test_an_account_without_builds_is_told_where_the_quotas_are(aws: Aws, cloudformation: Any) -> None:
+    aws.refuse = LIMIT
+    index.handler(_request("Create", cloudformation), None)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert "help: `dpd preflight` names the quotas" in answer["Reason"]
+
+
+def test_the_handler_gives_up_before_lambda_and_cloudformation_do() -> None:
+    trying_minutes = index.START_ATTEMPTS * index.START_PAUSE_SECONDS / 60
+    assert trying_minutes < runner._FUNCTION_TIMEOUT_MINUTES < runner._MARGIN_MINUTES
+
+
 def test_deleting_without_a_project_is_done(aws: Aws, cloudformation: Any) -> None:
     aws.refuse = "ResourceNotFoundException"
     index.handler(_request("Delete", cloudformation), None)
@@ -315,7 +388,7 @@ def test_a_signal_carries_what_the_build_exports_and_fails_without_it(
 def test_a_build_that_cannot_start_fails_the_request_in_place_of_the_handle(
     aws: Aws, cloudformation: Any
 ) -> None:
-    aws.refuse = "AccountLimitExceededException"
+    aws.refuse = LIMIT
     index.handler(_waiting(cloudformation), None)
     (answer,) = cloudformation.answers
     assert answer["Status"] == "FAILED"

@@ -144,15 +144,17 @@ def test_builds_never_run_side_by_side() -> None:
     assert _only("AWS::CodeBuild::Project")["Properties"]["ConcurrentBuildLimit"] == 1
 
 
-def test_the_handler_may_start_and_read_this_project_only() -> None:
+def test_the_handler_may_run_this_project_only() -> None:
     actions = {
         action: statement["Resource"]
-        for statement in _statements("HandlerRole")
+        for statement in _statements("RunnerRole")
         for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
     }
     assert actions.keys() == {
-        "codebuild:StartBuild",
         "codebuild:BatchGetBuilds",
+        "codebuild:ListBuildsForProject",
+        "codebuild:StartBuild",
+        "codebuild:StopBuild",
         "logs:CreateLogStream",
         "logs:PutLogEvents",
         "logs:GetLogEvents",

@@ -11,13 +11,15 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from hyperpod_dpd.builds.project import BuildProject
+from hyperpod_dpd.security.function import own_function
 from hyperpod_dpd.security.logs import log_group
 
 _HANDLER = Path(__file__).parent / "handler"
+_FUNCTION_TIMEOUT_MINUTES = 8
+"""Longer than the handler tries to start a build."""
 _LONGEST_ANSWER_MINUTES = 60
 """CloudFormation waits no longer for a custom resource (ServiceTimeout)."""
 _LONGEST_WAIT_HOURS = 12
@@ -52,39 +54,32 @@ class BuildRunner(Construct):
             removal_policy: whether these logs outlive the stack.
         """
         super().__init__(scope, construct_id)
-        self.build_logs, handler_logs = (
-            log_group(
-                self, name, key=log_key, retention_days=log_retention_days, removal_policy=removal_policy
-            )
-            for name in ("BuildLogs", "HandlerLogs")
+        self.build_logs = log_group(
+            self, "BuildLogs", key=log_key, retention_days=log_retention_days, removal_policy=removal_policy
         )
-        self._role = iam.Role(self, "HandlerRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        for actions, resource in (
-            (["logs:CreateLogStream", "logs:PutLogEvents"], handler_logs.log_group_arn),
-            (["logs:GetLogEvents"], self.build_logs.log_group_arn),
-        ):
-            self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[resource]))
-        self.function = lambda_.Function(
+        self.function, self._role = own_function(
             self,
-            "Handler",
+            folder=_HANDLER,
             description="Starts builds for CloudFormation and answers when they have ended",
-            runtime=lambda_.Runtime.PYTHON_3_14,
-            handler="index.handler",
-            # bytecode differs from machine to machine, and the asset's hash with it
-            code=lambda_.Code.from_asset(str(_HANDLER), exclude=["__pycache__", "*.pyc"]),
-            role=self._role,
-            log_group=handler_logs,
-            timeout=cdk.Duration.minutes(2),
-            memory_size=256,
+            statements=[
+                iam.PolicyStatement(actions=["logs:GetLogEvents"], resources=[self.build_logs.log_group_arn])
+            ],
+            timeout=cdk.Duration.minutes(_FUNCTION_TIMEOUT_MINUTES),
+            log_key=log_key,
+            log_retention_days=log_retention_days,
+            removal_policy=removal_policy,
         )
-        # the first request must not meet a role without its policy
-        self.function.node.add_dependency(self._role)
 
     def serve(self, scope: Construct, project: BuildProject) -> events.Rule:
         """Let the function run builds of `project`; return the rule that tells it of their ends."""
         self._role.add_to_policy(
             iam.PolicyStatement(
-                actions=["codebuild:StartBuild", "codebuild:BatchGetBuilds"],
+                actions=[
+                    "codebuild:BatchGetBuilds",
+                    "codebuild:ListBuildsForProject",
+                    "codebuild:StartBuild",
+                    "codebuild:StopBuild",
+                ],
                 resources=[project.project.attr_arn],
             )
         )

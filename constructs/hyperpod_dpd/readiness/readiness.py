@@ -8,16 +8,14 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, DependencyGroup, IDependable
 
 from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.readiness.access import allow_to_look
-from hyperpod_dpd.security.logs import log_group
+from hyperpod_dpd.security.function import FunctionNetwork, own_function
 
 _POLLER: Final = Path(__file__).parent / "poller"
 _PACKAGE: Final = Path("hyperpod_dpd", "readiness", "poller")
@@ -62,44 +60,22 @@ class Readiness(Construct):
             removal_policy: whether the log outlives the stack.
         """
         super().__init__(scope, construct_id)
-        logs = log_group(
-            self, "Logs", key=log_key, retention_days=log_retention_days, removal_policy=removal_policy
-        )
-        self.role = iam.Role(
-            self,
-            "Role",
-            description=f"Looks whether what {name} waits for is there",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-        )
-        for statement in [*_look(self, handle), *_interfaces()]:
-            self.role.add_to_policy(statement)
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="Log",
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[logs.log_group_arn],
-            )
-        )
-        # the folder is copied when the function takes the code
         with _package() as folder:
-            self.function = lambda_.Function(
+            self.function, self.role = own_function(
                 self,
-                "Function",
-                description=f"Looks whether what {name} waits for is there, and tells CloudFormation",
-                runtime=lambda_.Runtime.PYTHON_3_14,
+                folder=folder,
                 handler="hyperpod_dpd.readiness.poller.index.handler",
-                code=lambda_.Code.from_asset(str(folder)),
-                role=self.role,
-                log_group=logs,
+                description=f"Looks whether what {name} waits for is there, and tells CloudFormation",
+                statements=_look(self, handle),
                 environment={"DPD_EKS_NAME": handle.eks_name, "DPD_HYPERPOD_NAME": handle.hyperpod_name},
-                vpc=handle.vpc,
-                vpc_subnets=ec2.SubnetSelection(subnets=list(handle.subnets)),
-                security_groups=[kubectl.security_group],
+                network=FunctionNetwork(
+                    vpc=handle.vpc, subnets=handle.subnets, security_group=kubectl.security_group
+                ),
                 timeout=cdk.Duration.seconds(_TIMEOUT_SECONDS),
-                memory_size=256,
+                log_key=log_key,
+                log_retention_days=log_retention_days,
+                removal_policy=removal_policy,
             )
-        # a function in a VPC is refused while its role may not make interfaces
-        self.function.node.add_dependency(self.role)
         rights = allow_to_look(
             self,
             kubectl=kubectl,
@@ -142,22 +118,4 @@ def _look(scope: Construct, handle: ClusterHandle) -> list[iam.PolicyStatement]:
         iam.PolicyStatement(
             sid="LookAtAddons", actions=["eks:DescribeAddon"], resources=[handle.eks_arn, addons]
         ),
-    ]
-
-
-def _interfaces() -> list[iam.PolicyStatement]:
-    # what Lambda does in a VPC with the function's role; it makes interfaces under ids that nobody knows before
-    return [
-        iam.PolicyStatement(
-            sid="ReachTheVpc",
-            actions=[
-                "ec2:AssignPrivateIpAddresses",
-                "ec2:CreateNetworkInterface",
-                "ec2:DeleteNetworkInterface",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSubnets",
-                "ec2:UnassignPrivateIpAddresses",
-            ],
-            resources=["*"],
-        )
     ]

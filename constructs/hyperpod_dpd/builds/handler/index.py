@@ -19,6 +19,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 ERROR_MARK = "dpd-error: "
 MAX_REASON_CHARACTERS = 1000
 """CloudFormation refuses an answer above 4,096 bytes."""
+START_ATTEMPTS = 30
+START_PAUSE_SECONDS = 10.0
+"""Five minutes: a stopped build ends within one, and a queue that was full for a moment has room again. CloudFormation
+waits ten minutes longer than queue and build take."""
 LOG_ATTEMPTS = 5
 LOG_PAUSE_SECONDS = 2.0
 
@@ -47,7 +51,7 @@ def start(request: Mapping[str, Any]) -> None:
         respond(answer, "SUCCESS", "there is nothing to undo")
         return
     signalled = None if delete else properties.get("WaitHandle")
-    wanted = {"Signal": signalled} if signalled else dict(answer)
+    wanted = {"Signal": signalled, "RequestId": request["RequestId"]} if signalled else dict(answer)
     wanted["Exports"] = properties.get("Exports", [])
     variables = {
         **properties["Environment"],
@@ -55,35 +59,79 @@ def start(request: Mapping[str, Any]) -> None:
         # whoever may read builds can read this pre-signed address; it accepts one answer to this request
         "DPD_REQUEST": json.dumps(wanted),
     }
+    build: Mapping[str, Any] = {
+        "projectName": properties["Project"],
+        # Lambda delivers at least once
+        "idempotencyToken": request["RequestId"],
+        "sourceLocationOverride": properties["Source"],
+        "environmentVariablesOverride": [
+            {"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()
+        ],
+    }
     try:
-        build = boto3.client("codebuild").start_build(
-            projectName=properties["Project"],
-            # Lambda delivers at least once
-            idempotencyToken=request["RequestId"],
-            sourceLocationOverride=properties["Source"],
-            environmentVariablesOverride=[
-                {"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()
-            ],
-        )
+        build_id = start_build(build, answer["RequestId"], pause=time.sleep)
     except (BotoCoreError, ClientError) as error:
         if delete and _code(error) == "ResourceNotFoundException":
             respond(answer, "SUCCESS", "the build project is gone; nothing was undone")
         else:
-            respond(answer, "FAILED", f"the build could not be started: {error}")
+            respond(answer, "FAILED", f"the build could not be started: {error}{_advice(error)}")
         return
-    _log.info("started %s", build["build"]["id"])
+    _log.info("started %s", build_id)
     if signalled:
         respond(answer, "SUCCESS", "")
+
+
+def start_build(build: Mapping[str, Any], request_id: str, *, pause: Callable[[float], None]) -> str:
+    """Start `build` and return its id; a project runs one build at a time, and what an earlier request left is stopped.
+
+    CloudFormation gives requests up that have not been answered: a stack that is rolled back asks again, or asks for the
+    opposite, while the first build is still running. Nobody waits for that one any more.
+
+    Raises:
+        ClientError: CodeBuild does not start it, for a limit only after the last attempt.
+    """
+    codebuild = boto3.client("codebuild")
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            return str(codebuild.start_build(**build)["build"]["id"])
+        except ClientError as error:
+            if _code(error) != "AccountLimitExceededException" or attempt == START_ATTEMPTS:
+                raise
+            _log.info("attempt %s: %s", attempt, error)
+        for left in _left_over(codebuild, build["projectName"], request_id):
+            _log.info("stopping %s", left)
+            codebuild.stop_build(id=left)
+        pause(START_PAUSE_SECONDS)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _left_over(codebuild: Any, project: str, request_id: str) -> list[str]:
+    """Return the builds of `project` that run for another request; one that was started by hand is left alone."""
+    newest = codebuild.list_builds_for_project(projectName=project, sortOrder="DESCENDING")["ids"]
+    if not newest:
+        return []
+    # a project runs one at a time
+    builds = codebuild.batch_get_builds(ids=newest[:10])["builds"]
+    requests = {build["id"]: _wanted(build) for build in builds if build["buildStatus"] == "IN_PROGRESS"}
+    return [found for found, wanted in requests.items() if wanted and wanted["RequestId"] != request_id]
+
+
+def _wanted(build: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the request wrote into `build`; None if it was started by hand."""
+    for entry in build["environment"]["environmentVariables"]:
+        if entry["name"] == "DPD_REQUEST":
+            wanted: dict[str, Any] = json.loads(entry["value"])
+            return wanted
+    return None
 
 
 def finish(build_id: str) -> None:
     """Say to whoever started the build `build_id` how it ended; one that was started by hand is left alone."""
     (build,) = boto3.client("codebuild").batch_get_builds(ids=[build_id])["builds"]
-    variables = {entry["name"]: entry["value"] for entry in build["environment"]["environmentVariables"]}
-    if "DPD_REQUEST" not in variables:
+    wanted = _wanted(build)
+    if wanted is None:
         _log.info("%s was started by hand", build_id)
         return
-    wanted = json.loads(variables["DPD_REQUEST"])
     exported = {entry["name"]: entry["value"] for entry in build.get("exportedEnvironmentVariables", ())}
     data = {name: exported.get(name, "") for name in wanted["Exports"]}
     missing = [name for name, value in data.items() if not value]
@@ -178,6 +226,15 @@ def _marked_line(logs: Mapping[str, Any]) -> str:
         return ""
     marked = [event["message"].partition(ERROR_MARK)[2] for event in events if ERROR_MARK in event["message"]]
     return marked[-1].strip() if marked else ""
+
+
+def _advice(error: Exception) -> str:
+    if _code(error) != "AccountLimitExceededException":
+        return ""
+    return (
+        ". help: `dpd preflight` names the quotas of CodeBuild; a new account may have less than they say, which "
+        "AWS Support mends"
+    )
 
 
 def _code(error: Exception) -> str:

@@ -2,6 +2,8 @@
 
 import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -9,13 +11,11 @@ from typing import Final
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from hyperpod_dpd.catalog.grafana import MANAGED_GRAFANA
 from hyperpod_dpd.observability.dashboards import BOARDS, as_json
-from hyperpod_dpd.security.logs import log_group
+from hyperpod_dpd.security.function import own_function
 
 _HANDLER: Final = Path(__file__).parent / "handler" / "index.py"
 _FUNCTION_TIMEOUT_MINUTES: Final = 10
@@ -62,14 +62,21 @@ class DashboardImport(Construct):
         """
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        log = log_group(
-            self, "Log", key=log_key, retention_days=log_retention_days, removal_policy=removal_policy
-        )
         workspace_arn = stack.format_arn(
             service="grafana", resource="/workspaces", resource_name=workspace_id
         )
         dashboards = {f"{board.uid}.json": as_json(board) for board in BOARDS}
-        function = self._function(log, workspace_arn, dashboards)
+        with _package(dashboards) as folder:
+            function, _ = own_function(
+                self,
+                folder=folder,
+                description="Imports data source and dashboards into Amazon Managed Grafana",
+                statements=[iam.PolicyStatement(actions=list(_ACTIONS), resources=[workspace_arn])],
+                timeout=cdk.Duration.minutes(_FUNCTION_TIMEOUT_MINUTES),
+                log_key=log_key,
+                log_retention_days=log_retention_days,
+                removal_policy=removal_policy,
+            )
         self.resource = cdk.CustomResource(
             self,
             "Resource",
@@ -88,37 +95,16 @@ class DashboardImport(Construct):
         )
         self.resource.node.add_dependency(function)
 
-    def _function(
-        self, log: logs.LogGroup, workspace_arn: str, dashboards: dict[str, str]
-    ) -> lambda_.Function:
-        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.log_group_arn]
-            )
-        )
-        role.add_to_policy(iam.PolicyStatement(actions=list(_ACTIONS), resources=[workspace_arn]))
-        with TemporaryDirectory() as folder:
-            shutil.copy(_HANDLER, folder)
-            for name, text in dashboards.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-            code = lambda_.Code.from_asset(folder)
-            # the folder is copied when the function takes the code
-            function = lambda_.Function(
-                self,
-                "Function",
-                description="Imports data source and dashboards into Amazon Managed Grafana",
-                runtime=lambda_.Runtime.PYTHON_3_14,
-                handler="index.handler",
-                code=code,
-                role=role,
-                log_group=log,
-                timeout=cdk.Duration.minutes(_FUNCTION_TIMEOUT_MINUTES),
-                memory_size=256,
-            )
-        # the first request must not meet a role without its policy
-        function.node.add_dependency(role)
-        return function
+
+@contextmanager
+def _package(dashboards: dict[str, str]) -> Iterator[Path]:
+    """Yield a folder with the handler and the dashboards that it imports."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(_HANDLER, folder)
+        for file, text in dashboards.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        yield folder
 
 
 def _digest(dashboards: dict[str, str]) -> str:
