@@ -82,6 +82,9 @@ def test_an_engine_has_its_words_its_parsers_and_a_rendering(row: engines.Engine
     assert (_DATA / f"lmcache-{row.lmcache}-keys.txt").read_text(encoding="utf-8")
     assert (ROOT / f"requirements/engines/vllm-{row.vllm}.txt").exists()
     assert (ROOT / f"requirements/engines/lmcache-{row.lmcache}.txt").exists()
+    installed = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"/vllm-{row.vllm}/.installed" in installed
+    assert f"/lmcache-{row.lmcache}/.installed" in installed
     deployment = changed(ready(), serving__engine=Engine(name=row.name))
     assert _errors(deployment) == []
     assert render(deployment, Profile.SELF_MANAGED).files

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hyperpod_dpd.rules import Subject, rules
 from tools.mutation_check import Answer, _outcome
+from tools.mutations import manifests
 from tools.mutations.edit import Edit, LostEditError
 
 _ROOT = Path(__file__).parents[3]
@@ -26,6 +28,11 @@ def test_every_wrong_edit_is_noticed_by_the_rule_that_it_is_about() -> None:
     edits, of_manifests = int(summary.split()[0]), int(summary.split(", ")[1].split()[0])
     assert edits >= 80
     assert of_manifests >= 30
+
+
+def test_every_rule_about_manifests_has_a_wrong_edit_that_it_finds() -> None:
+    about = {rule.id for rule in rules().values() if rule.subject is Subject.MANIFEST}
+    assert about - {edit.expects for edit in manifests.edits()} == set()
 
 
 _RIGHT = Answer(code=1, said=frozenset({("DPD-LINT-001", "before")}))

@@ -180,10 +180,15 @@ def test_the_proposed_rules_exist(area: str, numbers: range) -> None:
     assert {f"DPD-{area}-{number:03d}" for number in numbers} <= rules().keys()
 
 
-def test_every_serving_rule_has_a_public_source_and_a_reason() -> None:
-    for rule in filter(_of_serving, rules().values()):
+def test_every_rule_has_a_source_and_a_reason() -> None:
+    for rule in rules().values():
         assert rule.sources, rule.id
+        assert all(source.strip() for source in rule.sources), rule.id
         assert len(rule.why) > 40, rule.id
+
+
+def test_titles_of_serving_rules_begin_as_sentences_within_one() -> None:
+    for rule in filter(_of_serving, rules().values()):
         assert rule.title[0].islower() or rule.title[0] in "`0LNGPD", rule.id
 
 

@@ -14,7 +14,7 @@ from hyperpod_dpd.spec import Deployment
     sources=("AWS::SageMaker::Cluster MinInstanceCount (0 to InstanceCount)",),
 )
 def minimum_is_within_count(deployment: Deployment) -> Iterator[Problem]:
-    """HyperPod refuses the cluster."""
+    """HyperPod refuses the cluster, when network and EKS have been created and paid for."""
     for index, group in enumerate(deployment.hyperpod.instance_groups):
         if group.minimum is not None and group.minimum > group.count:
             yield Problem(
