@@ -6,18 +6,23 @@ from pathlib import Path
 from tools.mutations.edit import Edit
 
 SELF_MANAGED = Path("manifests/rendered/llama-3-3-70b-p5/self-managed")
+BASELINE = SELF_MANAGED.with_name("baseline")
 SETS = Path("tests/unit/lint/sets")
 AWS = SETS / "aws-dpd-example.yaml"
 PAIR = SETS / "lmcache-pair"
 NIXL = SETS / "nixl-pair"
 
-BASES = (SELF_MANAGED, AWS, PAIR, NIXL)
+BASES = (SELF_MANAGED, BASELINE, AWS, PAIR, NIXL)
 
 
 def _ours(rule: int, file: str, old: str, new: str, nth: int = 0) -> Edit:
     return Edit(
         expects=f"DPD-LINT-{rule:03d}", base=SELF_MANAGED, file=f"{file}.yaml", old=old, new=new, nth=nth
     )
+
+
+def _baseline(rule: int, old: str, new: str) -> Edit:
+    return Edit(expects=f"DPD-LINT-{rule:03d}", base=BASELINE, file="colocated.yaml", old=old, new=new)
 
 
 def _aws(rule: int, old: str, new: str, nth: int = 0) -> Edit:
@@ -117,6 +122,7 @@ def _of_our_hand_off() -> Iterator[Edit]:
     yield _ours(119, "decode", '"lmcache_rpc_port":"decode"', '"lmcache_rpc_port":"prefill"')
     yield _ours(121, "prefill", "- '0.86'", "- '0.9'")
     yield _ours(122, "decode", "- '0.86'", "- '0.25'")
+    yield _baseline(122, "- '0.9'", "- '0.25'")
     yield _ours(123, "prefill", "enable_pd: true", "enable_pd: false")
     yield _ours(123, "decode", "transfer_channel: nixl", "transfer_channel: tcp")
     yield _ours(123, "decode", "    pd_buffer_device: cuda\n", "")

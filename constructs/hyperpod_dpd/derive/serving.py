@@ -58,6 +58,9 @@ class RoleFacts:
     memory: MemoryFit
     """Memory of one GPU."""
 
+    colocated_memory: MemoryFit
+    """Memory of one GPU of the colocated worker that takes its place in the baseline."""
+
     @property
     def workers_per_node(self) -> int:
         """Workers that one node holds."""
@@ -290,15 +293,19 @@ class _Roles:
             enforce_eager=_or_default(worker.enforce_eager, default=role is Role.PREFILL),
             prefix_caching=_or_default(worker.prefix_caching, default=self._caches_prefixes(role)),
             pd_buffer=buffer,
-            memory=memory_fit(
-                place.instance.gpu,
-                weights_bytes=self.weights_bytes,
-                kv_bytes_per_token=self.kv_bytes_per_token,
-                sequence_tokens=self._serving.max_model_len_tokens,
-                tensor_parallel=self._serving.tensor_parallel,
-                gpu_memory_utilization=utilization,
-                pd_buffer_bytes=buffer.usable_bytes,
-            ),
+            memory=self._memory(place, utilization, buffer.usable_bytes),
+            colocated_memory=self._memory(place, self._serving.baseline.gpu_memory_utilization, 0),
+        )
+
+    def _memory(self, place: _Place, utilization: float, buffer_bytes: int) -> MemoryFit:
+        return memory_fit(
+            place.instance.gpu,
+            weights_bytes=self.weights_bytes,
+            kv_bytes_per_token=self.kv_bytes_per_token,
+            sequence_tokens=self._serving.max_model_len_tokens,
+            tensor_parallel=self._serving.tensor_parallel,
+            gpu_memory_utilization=utilization,
+            pd_buffer_bytes=buffer_bytes,
         )
 
     def _default_utilization(self, place: _Place, buffer: PdBuffer) -> float:

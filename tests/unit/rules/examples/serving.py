@@ -145,7 +145,17 @@ EXAMPLES = (
                 at="serving.prefill",
                 mentions=("weights 65.7 GiB", "reserve 4.0 GiB", "16,384-token sequence 2.5 GiB", "68.5 GiB"),
             ),
-            Bad(case={"serving.decode.gpu_memory_utilization": 0.2}, at="serving.decode", mentions=("0.20",)),
+            Bad(
+                case={"serving.decode.gpu_memory_utilization": 0.2}, at="serving.decode", mentions=("0.2 of",)
+            ),
+            Bad(
+                case={"serving.baseline.gpu_memory_utilization": 0.001},
+                at="serving.baseline.gpu_memory_utilization",
+                mentions=(
+                    "a colocated worker of the baseline does not fit on `ml.p5.48xlarge`",
+                    "0.1 GiB: 0.001 of",
+                ),
+            ),
         ),
     ),
     Example(

@@ -23,7 +23,7 @@ from hyperpod_dpd.rules.registry import manifest_rule
 )
 def weights_and_a_sequence_fit(manifests: ManifestSet) -> Iterator[Fault]:
     """VLLM exits at start-up when not even one sequence of full length has room beside the weights."""
-    for worker in manifests.handing_over:
+    for worker in manifests.workers:
         ranks, longest, geometry = worker.tensor_parallel, worker.max_model_len_tokens, worker.geometry
         if worker.instance is None or geometry is None or not ranks or longest is None:
             continue
