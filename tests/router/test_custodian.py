@@ -18,6 +18,7 @@ from dpd_router.notifications import Notifications
 from dpd_router.pairs import Pairs
 from dpd_router.pool import Pool, Role, Worker
 from dpd_router.upstream import Upstream, UpstreamError
+from tests.router.support import LIMIT_SECONDS
 
 
 class FakeUpstream(Upstream):
@@ -68,7 +69,7 @@ class Desk:
         return made
 
     async def settled(self, state: State, handoff: Handoff) -> None:
-        assert await self.custodian.settle_all(5) == 0
+        assert await self.custodian.settle_all(LIMIT_SECONDS) == 0
         assert handoff.state is state
         self.books.check()
         assert (self.books.open_entries, self.notifications.open) == (0, 0)
@@ -268,7 +269,7 @@ async def test_transfer_that_arrives_after_an_empty_drain_is_drained_again(
     handoff = await _dry(desk)
     desk.upstream.answers = [answer]
     desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id}))
-    assert await desk.custodian.settle_all(5) == 0
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
     assert len(desk.upstream.bodies) == 2
     counted = desk.metrics.registry.get_sample_value("dpd_router_drains_total", {"result": result or "late"})
     assert counted == (1 if result else None)
@@ -280,7 +281,7 @@ async def test_late_notification_of_a_decoder_that_restarted_drains_nothing() ->
     handoff = await _dry(desk)
     desk.pool.refused(desk.decoder)
     desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id}))
-    assert await desk.custodian.settle_all(5) == 0
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
     assert len(desk.upstream.bodies) == 1
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from dpd_router import sse
 from dpd_router.pool import Role, Worker
 from dpd_router.relay import IDLE_SECONDS, Framing, Head, RelayPool, request_head
 from dpd_router.upstream import UpstreamError
+from tests.router.support import LIMIT_SECONDS
 
 CHUNKED_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -125,7 +127,7 @@ class Server:
 
 @pytest.fixture
 async def relays() -> AsyncIterator[RelayPool]:
-    pool = RelayPool(1.0)
+    pool = RelayPool(LIMIT_SECONDS)
     yield pool
     await pool.stop()
 
@@ -133,7 +135,7 @@ async def relays() -> AsyncIterator[RelayPool]:
 async def send(relays: RelayPool, worker: Worker, **options: Any) -> bytes:
     got = bytearray()
     exchange = await relays.send(
-        worker, "/", {}, b"body", on_data=got.extend, idle_timeout_seconds=options.get("idle", 5.0)
+        worker, "/", {}, b"body", on_data=got.extend, idle_timeout_seconds=options.get("idle", LIMIT_SECONDS)
     )
     await exchange.done
     return bytes(got)
@@ -226,9 +228,13 @@ async def test_silence_is_a_timeout(relays: RelayPool) -> None:
             await send(relays, server.worker, idle=0.1)
 
 
-async def test_nobody_listening_is_refused(relays: RelayPool, unused_tcp_port: int) -> None:
-    with pytest.raises(UpstreamError, match="refused") as caught:
-        await send(relays, Worker(role=Role.DECODE, url=f"http://127.0.0.1:{unused_tcp_port}"))
+async def test_nobody_listening_is_refused(relays: RelayPool) -> None:
+    # held without listening: a port that is only free now may be somebody's a moment later
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        with pytest.raises(UpstreamError, match="refused") as caught:
+            await send(relays, Worker(role=Role.DECODE, url=url))
     assert caught.value.unsent
 
 
@@ -244,10 +250,10 @@ async def test_leaving_closes_the_connection(relays: RelayPool) -> None:
 
     async with Server(handler) as server:
         exchange = await relays.send(
-            server.worker, "/", {}, b"body", on_data=lambda _: None, idle_timeout_seconds=5
+            server.worker, "/", {}, b"body", on_data=lambda _: None, idle_timeout_seconds=60
         )
         exchange.leave()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await closed.wait()
 
 
@@ -271,7 +277,7 @@ async def test_a_request_that_is_cancelled_within_its_answer_closes_the_connecti
                 await exchange.done
         assert exchange.done.cancelled()
         exchange.leave()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await closed.wait()
             await relays.stop()
 
@@ -300,7 +306,7 @@ async def test_an_answer_that_ends_after_its_request_was_cancelled_gives_its_con
         )
         exchange.done.cancel()
         go_on.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await ended.wait()
         exchange.leave()
         assert await send(relays, server.worker) == b"ok"
@@ -321,7 +327,7 @@ async def test_idle_connections_are_closed_without_another_request(
 
     async with Server(handler) as server:
         await send(relays, server.worker)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await closed.wait()
             await relays.stop()
         assert not relays._idle

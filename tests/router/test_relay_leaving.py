@@ -10,6 +10,7 @@ from dpd_router.pool import Role, Worker
 from dpd_router.relay import RelayPool
 from dpd_router.upstream import UpstreamError
 from dpd_simulator import SimulatedCluster
+from tests.router.support import LIMIT_SECONDS
 
 
 async def _leave_at_every_turn(pool: RelayPool, worker: Worker) -> None:
@@ -33,7 +34,7 @@ async def _connections_left() -> int:
             await _leave_at_every_turn(pool, worker)
         # one at a time was wanted, so one is kept for the next request; more would belong to nobody
         left = len(pool._open)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await pool.stop()
         return left
 
@@ -58,7 +59,7 @@ async def _left_after_timeouts(requests: int) -> int:
         with pytest.raises(UpstreamError, match="unreachable"):
             await pool.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SECONDS):
             for _ in range(requests):
                 await closed.acquire()
     server.close()

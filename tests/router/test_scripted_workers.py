@@ -146,7 +146,7 @@ async def start() -> AsyncIterator[Start]:
         settings = load(
             (
                 "--host", host, "--notification-host", host, "--prefillers", prefiller, "--decoders", decoder,
-                "--decoder-buffer-chunks", "8", "--threshold", "512", "--notification-timeout-seconds", "1",
+                "--decoder-buffer-chunks", "8", "--threshold", "512", "--notification-timeout-seconds", "15",
                 "--drain-grace-seconds", "0.5", "--shutdown-grace-seconds", "1", "--drain-attempts", "2", *flags,
             ),
             {},

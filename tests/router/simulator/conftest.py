@@ -13,6 +13,7 @@ import zmq
 import zmq.asyncio
 
 from dpd_simulator import NOTIFICATION_PORT, SimulatedCluster, SimulatedEngine
+from tests.router.support import LIMIT_SECONDS
 
 HubFactory = Callable[[SimulatedCluster], Awaitable["Hub"]]
 
@@ -89,7 +90,7 @@ class Hub:
             kv_transfer_params=params,
         )
 
-    async def wait_notified(self, request_id: str, *, count: int = 1, seconds: float = 5.0) -> bool:
+    async def wait_notified(self, request_id: str, *, count: int = 1, seconds: float = LIMIT_SECONDS) -> bool:
         try:
             async with asyncio.timeout(seconds), self._news:
                 await self._news.wait_for(lambda: self.notified.get(request_id, 0) >= count)
@@ -97,12 +98,11 @@ class Hub:
             return False
         return True
 
-    async def until(self, condition: Callable[[], bool], *, seconds: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a state inside an engine that no event announces."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while not condition():
-            assert asyncio.get_running_loop().time() < deadline, "the state did not come"
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not condition():  # noqa: ASYNC110 -- as said
+                await asyncio.sleep(0.001)
 
     async def decode(
         self, prompt: list[int], *, tag: str | None = None, max_tokens: int = 1, decoder: int = 0, **body: Any
@@ -137,7 +137,7 @@ async def hub_factory() -> AsyncIterator[HubFactory]:
 
     async def start(cluster: SimulatedCluster) -> Hub:
         await cluster.__aenter__()
-        session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
+        session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=LIMIT_SECONDS))
         hub = Hub(cluster, session)
         started.append((cluster, session, hub))
         return hub

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import random
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -18,8 +17,9 @@ import yaml
 import zmq
 import zmq.asyncio
 
-from dpd_simulator import Role
+from dpd_simulator import Role, SimulatedCluster
 from dpd_simulator.arguments import StartupError, parse
+from tests.router.support import LIMIT_SECONDS
 
 SIMULATOR = Path(__file__).parents[3] / "router" / "simulator"
 TRANSFER = {
@@ -195,13 +195,14 @@ async def process(*args: str, env: dict[str, str]) -> AsyncIterator[asyncio.subp
 
 async def ready(running: asyncio.subprocess.Process) -> None:
     assert running.stderr is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECONDS):
         while b"listens on" not in await running.stderr.readline():
             assert running.returncode is None
 
 
 async def test_two_processes_hand_over_through_their_sockets(tmp_path: Path) -> None:
-    net = f"127.{random.SystemRandom().randint(1, 254)}.{random.SystemRandom().randint(0, 254)}"
+    # an address that nobody has
+    net = SimulatedCluster().router_host.removesuffix(".1")
     names = tmp_path / "names.json"
     names.write_text(json.dumps({"router.system.svc": f"{net}.1", "decoder-0": f"{net}.3"}))
     common = ("--names", str(names), "--served-model-name", "m", "--bind-address")
@@ -235,7 +236,7 @@ async def test_two_processes_hand_over_through_their_sockets(tmp_path: Path) -> 
             }
             async with session.post(f"http://{net}.2:8000/v1/completions", json=body) as response:
                 first = (await response.json())["kv_transfer_params"]["first_tok"]
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 message = msgspec.msgpack.decode(await notifications.recv())
             assert message == {"type": "ProxyNotif", "req_id": "r"}
             body = {"prompt": [*prompt, first], "max_tokens": 1, "kv_transfer_params": {"lmcache.tag.r": "r"}}

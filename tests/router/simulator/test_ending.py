@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from dpd_simulator import SimulatedCluster
+from tests.router.support import LIMIT_SECONDS
 
 
 async def _end_after(rounds: int) -> None:
@@ -21,7 +22,7 @@ async def _end_after(rounds: int) -> None:
                 await asyncio.sleep(0)
             await engine.stop()
             with contextlib.suppress(ConnectionResetError):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(LIMIT_SECONDS):
                     assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
 
 
