@@ -75,9 +75,9 @@ class Aws:
         assert parameters["projectName"] == "dependencies"
         return {"ids": [build["id"] for build in self.running]}
 
-    def stop_build(self, id: str) -> None:
-        self.stopped.append(id)
-        (build,) = [build for build in self.running if build["id"] == id]
+    def stop_build(self, **parameters: Any) -> None:
+        self.stopped.append(parameters["id"])
+        (build,) = [build for build in self.running if build["id"] == parameters["id"]]
         build["buildStatus"] = "STOPPED"
 
     def get_log_events(self, **parameters: Any) -> Any:

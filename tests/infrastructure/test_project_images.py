@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import aws_cdk as cdk
 import pytest
 
 from hyperpod_dpd.builds import BuildProject, BuildRun, BuildRunner, BuildWait
+from hyperpod_dpd.derive.builds import BuildMachine, builds
 from hyperpod_dpd.images import ProjectImages, PublicImageMirror
 from hyperpod_dpd.images.context import excluded, sources_of, stage
 from hyperpod_dpd.security.logs import logs_key
 from hyperpod_dpd.serving.bindings import Binding
-from hyperpod_dpd.spec import Deployment, Images
+from hyperpod_dpd.spec import Deployment, ExistingCluster, Images, S3Source
 from tests.support.deployments import ROOT, changed, ready
+from tests.support.synth import READY, ready_synthesized
 from tests.support.template import app, only, resources, synthesized
 
 RETAIN = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
@@ -262,6 +265,27 @@ def test_a_mirror_that_nobody_asked_for_is_refused() -> None:
         )
 
 
+@pytest.mark.parametrize("name", READY)
+def test_the_builds_that_preflight_counts_are_those_of_the_stacks(name: str) -> None:
+    projects = [
+        body["Properties"]["Environment"]["ComputeType"]
+        for template in ready_synthesized(name).templates.values()
+        for body in template["Resources"].values()
+        if body["Type"] == "AWS::CodeBuild::Project"
+    ]
+    assert sorted(projects) == sorted(builds(ready(name)).values())
+
+
+def test_builds_of_a_guest_with_given_images_and_a_mirror() -> None:
+    guest = changed(
+        ready(),
+        cluster__existing=ExistingCluster(eks_name="theirs", hyperpod_name="theirs"),
+        platform__images=replace(GIVEN, mirror_public_images=True),
+        model__source=S3Source(bucket="weights", prefix="llama"),
+    )
+    assert builds(guest) == {"the mirror of public images": BuildMachine.SMALL}
+
+
 def _project(minutes: int) -> tuple[cdk.Stack, BuildRunner, BuildProject]:
     stack = cdk.Stack(app(), "S", env=cdk.Environment(region="us-east-1"))
     key = logs_key(stack, "LogsKey", removal_policy=RETAIN)
@@ -274,6 +298,7 @@ def _project(minutes: int) -> tuple[cdk.Stack, BuildRunner, BuildProject]:
         source=source,
         build_logs=runner.build_logs,
         timeout_minutes=minutes,
+        machine=BuildMachine.SMALL,
     )
     return stack, runner, project
 

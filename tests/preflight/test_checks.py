@@ -281,6 +281,18 @@ PLANTED = {
         answers={("service-quotas", "GetServiceQuota"): quota(L_1216C47A=5.0)},
         says=("2 × `m6i.xlarge` with 4 vCPUs", "8 needed + 4 in use = 12", "limit 5"),
     ),
+    "no-large-builds": Planted(
+        check="PRE-QUO-006",
+        path="platform.images",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_4DDC4A99=0.0)},
+        says=(
+            "`Concurrently running builds for Linux/Large environment` (L-4DDC4A99)",
+            "given the image `worker`, the model's import on `BUILD_GENERAL1_LARGE`",
+            "1 needed",
+            "limit 0",
+            "--service-code codebuild",
+        ),
+    ),
     "zone-unseen": Planted(
         check="PRE-ZON-001",
         path="network.gpu_zone_id",

@@ -10,6 +10,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from hyperpod_dpd.derive.builds import BuildMachine
+
 _BUILD_IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
 _HTTPS = 443
 
@@ -111,7 +113,7 @@ class BuildProject(Construct):
         timeout_minutes: int,
         queue_minutes: int = 10,
         buildspec: str | None = None,
-        compute_type: str = "BUILD_GENERAL1_SMALL",
+        machine: BuildMachine,
         runs_docker: bool = False,
         network: BuildNetwork | None = None,
     ) -> None:
@@ -126,7 +128,7 @@ class BuildProject(Construct):
             timeout_minutes: how long a build may run, at most 2,160 (AWS::CodeBuild::Project).
             queue_minutes: how long it may wait for its turn, at most 480: a new account runs one large build at a time.
             buildspec: path of the build specification inside `source`; `buildspec.yml` when absent.
-            compute_type: size of the build machine.
+            machine: size of the build machine.
             runs_docker: whether builds run Docker, which needs a privileged container.
             network: where in a VPC builds run; absent: in CodeBuild's own network, which reaches the internet.
         """
@@ -162,7 +164,7 @@ class BuildProject(Construct):
             environment=codebuild.CfnProject.EnvironmentProperty(
                 type="LINUX_CONTAINER",
                 image=_BUILD_IMAGE,
-                compute_type=compute_type,
+                compute_type=machine,
                 privileged_mode=runs_docker or None,
             ),
             logs_config=codebuild.CfnProject.LogsConfigProperty(

@@ -30,6 +30,11 @@ _HYPERPOD = Source(
     as_of="2026-11-30",
     confirmed=False,
 )
+_CODEBUILD = Source(
+    text="AWS General Reference, CodeBuild quotas (names); the tests of AWS's Landing Zone Accelerator and public listings "
+    "of `list-service-quotas` (codes)",
+    as_of="2026-11-30",
+)
 
 INSTANCES_PER_CLUSTER = Quota(
     service="sagemaker",
@@ -72,6 +77,12 @@ STANDARD_VCPUS = Quota(
     source=_EC2,
 )
 
+_BUILDS = {
+    "BUILD_GENERAL1_SMALL": ("Linux/Small", "L-9D07B6EF"),
+    "BUILD_GENERAL1_MEDIUM": ("Linux/Medium", "L-2DC20C30"),
+    "BUILD_GENERAL1_LARGE": ("Linux/Large", "L-4DDC4A99"),
+}
+
 _SPOT = {"ml.p5.48xlarge": "L-F742E2D7"}
 
 
@@ -87,3 +98,18 @@ def spot_usage(instance_type: str) -> Quota | None:
         return None
     name = f"{instance_type} for cluster spot instance usage"
     return Quota(service="sagemaker", code=code, name=name, source=_HYPERPOD)
+
+
+def concurrent_builds(machine: str) -> Quota:
+    """Return the quota of builds that run at the same time on machines of CodeBuild's compute type `machine`.
+
+    Raises:
+        KeyError: no build of this project runs on such a machine.
+    """
+    environment, code = _BUILDS[machine]
+    return Quota(
+        service="codebuild",
+        code=code,
+        name=f"Concurrently running builds for {environment} environment",
+        source=_CODEBUILD,
+    )

@@ -11,6 +11,7 @@ from constructs import Construct, IDependable
 
 from hyperpod_dpd.builds import BuildProject, BuildRun, BuildRunner, BuildWait
 from hyperpod_dpd.catalog.charts import HELM
+from hyperpod_dpd.derive.builds import MIRROR_MACHINE
 from hyperpod_dpd.derive.mirror import MIRROR_PREFIX, cluster_charts, public_images, qualified
 from hyperpod_dpd.images.context import stage
 from hyperpod_dpd.serving.bindings import Binding
@@ -71,6 +72,7 @@ class PublicImageMirror(Construct):
             build_logs=builds.build_logs,
             buildspec="images/mirror.yml",
             timeout_minutes=_TIMEOUT_MINUTES,
+            machine=MIRROR_MACHINE,
             runs_docker=True,
         )
         for statement in _copy_statements(stack):

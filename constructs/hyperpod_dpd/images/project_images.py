@@ -13,6 +13,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct, IDependable
 
 from hyperpod_dpd.builds import BuildProject, BuildRun, BuildRunner, BuildWait
+from hyperpod_dpd.derive.builds import IMAGE_MACHINES
 from hyperpod_dpd.derive.images import PROJECT_IMAGES, images_built
 from hyperpod_dpd.images.context import excluded, sources_of, stage
 from hyperpod_dpd.serving.bindings import Binding
@@ -23,12 +24,6 @@ _BINDINGS: Final = {
     "worker": Binding.WORKER_IMAGE,
     "router": Binding.ROUTER_IMAGE,
     "jobs": Binding.JOBS_IMAGE,
-}
-_COMPUTE: Final = {
-    # 128 GB of disk: the worker's base image and its packages take half of it while layers are packed
-    "worker": "BUILD_GENERAL1_LARGE",
-    "router": "BUILD_GENERAL1_SMALL",
-    "jobs": "BUILD_GENERAL1_MEDIUM",
 }
 _TIMEOUT_MINUTES: Final = 180
 _QUEUE_MINUTES: Final = 480
@@ -119,7 +114,7 @@ class ProjectImages(Construct):
             buildspec="images/buildspec.yml",
             timeout_minutes=_TIMEOUT_MINUTES,
             queue_minutes=_QUEUE_MINUTES,
-            compute_type=_COMPUTE[name],
+            machine=IMAGE_MACHINES[name],
             runs_docker=True,
         )
         for statement in _push_statements(repository):

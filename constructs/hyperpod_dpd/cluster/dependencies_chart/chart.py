@@ -13,6 +13,7 @@ from constructs import Construct
 from hyperpod_dpd import spec
 from hyperpod_dpd.builds import BuildNetwork, BuildProject, BuildRun, BuildRunner
 from hyperpod_dpd.cluster.dependencies_chart.environment import build_environment
+from hyperpod_dpd.derive.builds import CHART_MACHINE
 from hyperpod_dpd.network import ClusterNetwork
 
 _HERE = Path(__file__).parent
@@ -86,6 +87,7 @@ class HyperPodDependencies(Construct):
             source=assets.Asset(self, "Scripts", path=str(_HERE / "scripts")),
             build_logs=runner.build_logs,
             timeout_minutes=_BUILD_TIMEOUT_MINUTES,
+            machine=CHART_MACHINE,
             network=place,
         )
         for statement in [

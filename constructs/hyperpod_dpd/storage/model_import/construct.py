@@ -17,6 +17,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct, IDependable
 
 from hyperpod_dpd.builds import BuildProject, BuildRun, BuildRunner, BuildWait
+from hyperpod_dpd.derive.builds import IMPORT_MACHINE
 from hyperpod_dpd.derive.model_store import import_origin
 from hyperpod_dpd.derive.secrets import import_token
 from hyperpod_dpd.security.secrets import DeploymentSecrets
@@ -30,7 +31,6 @@ _TIMEOUT_MINUTES = 520
 """Two hours for an empty token, and six and a half for a model: 800 GB at 34 MB/s."""
 _QUEUE_MINUTES = 180
 """A new account runs one large build at a time, and that of the worker's image may be the first."""
-_COMPUTE = "BUILD_GENERAL1_LARGE"
 
 
 class ModelImport(Construct):
@@ -83,7 +83,7 @@ class ModelImport(Construct):
             build_logs=builds.build_logs,
             timeout_minutes=_TIMEOUT_MINUTES,
             queue_minutes=_QUEUE_MINUTES,
-            compute_type=_COMPUTE,
+            machine=IMPORT_MACHINE,
         )
         for statement in [*store.write_statements(), *_read_statements(cdk.Stack.of(self), origin)]:
             project.role.add_to_policy(statement)
