@@ -538,6 +538,9 @@ async def test_slow_client_does_not_fill_the_router_s_memory() -> None:
         await until(paused)
         # what it stops at, and the last read of the worker
         assert transport.get_write_buffer_size() <= _CLIENT_BUFFER_BYTES + 256 * 1024
+        # seen; with windows this small the rest would take the kernel's timers
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         async with asyncio.timeout(LIMIT_SECONDS):
             answer = await reader.read()
         assert answer.count(b'"index":0') == tokens
@@ -568,7 +571,9 @@ async def test_request_during_shutdown_is_a_503_and_running_ones_finish() -> Non
         await until(lambda: open_states(rig) == [State.PREFILLING])
         stop = asyncio.create_task(rig.router.stop())
         await until(lambda: rig.router.admission.closing)
-        assert (await rig.complete(prompt(100), max_tokens=6)).body["error"]["code"] == "shutting_down"
+        refused = await rig.complete(prompt(100), max_tokens=6)
+        assert refused.body["error"]["code"] == "shutting_down"
+        assert refused.headers["Connection"] == "close"
         assert (await rig.get("/ready")).status == 503
         await rig.cluster.prefillers[0].remove_faults()
         assert (await client).text == await direct_text(rig)
