@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 from aiohttp import HttpVersion11, web
+from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
 from dpd_router.admission import Admission
@@ -67,6 +68,7 @@ class App:
         }
         posts = (*_KINDS, *settings.routing.passthrough_paths)
         self._methods = dict.fromkeys(posts, "POST") | dict.fromkeys((*self._own, "/v1/models"), "GET")
+        self._busy: set[RequestHandler] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request."""
@@ -101,6 +103,7 @@ class App:
         REQUEST_ID.set(request_id)
         start = time.perf_counter()
         status = 500
+        self._busy.add(request.protocol)
         try:
             response = await self._admitted(request, path, request_id)
             status = response.status
@@ -117,6 +120,9 @@ class App:
             self._metrics.client_disconnects.inc()
             response = web.Response(status=status)
         finally:
+            self._busy.discard(request.protocol)
+            if self._admission.closing:
+                request.protocol.close()
             self._metrics.requests.labels(path, str(status)).inc()
             if log.isEnabledFor(logging.INFO):
                 fields = {"path": path, "status": status, "seconds": round(time.perf_counter() - start, 4)}
@@ -130,9 +136,22 @@ class App:
             headers["Retry-After"] = str(error.retry_after_seconds)
         if error.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        return web.Response(
+        response = web.Response(
             status=error.status, body=error.body(), content_type="application/json", headers=headers
         )
+        if self._admission.closing:
+            response.force_close()
+        return response
+
+    def close_idle(self, server: web.Server) -> None:
+        """Close clients' connections without a request; the others are closed after the answer under way.
+
+        A client that keeps its connection would meet this router's refusals as long as its last
+        requests take, while another router serves behind the same address.
+        """
+        for connection in server.connections:
+            if connection not in self._busy:
+                connection.force_close()
 
     async def _admitted(self, request: web.BaseRequest, path: str, request_id: str) -> web.StreamResponse:
         self._admission.authenticate(request.headers.get("Authorization"))

@@ -240,6 +240,8 @@ class Router:
         """
         grace_seconds = self.settings.timeouts.shutdown_grace_seconds
         self.admission.closing = True
+        if self._runner is not None and self._runner.server is not None:
+            self.app.close_idle(self._runner.server)
         log.info("router stops", extra={"fields": {"requests": self.admission.requests}})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
 
 from dpd_router.config import ConfigError, DiscoveryKind, DiscoveryPolicy, HealthPolicy
 from dpd_router.discovery import (
@@ -25,74 +23,15 @@ from dpd_router.other_routers import OtherRouters
 from dpd_router.pool import Pool, Role
 from dpd_router.slices import Slice
 from dpd_router.tasks import Supervisor
+from tests.router.api_server import ApiServer, a_slice, api_server
 from tests.router.support import until
 from tests.support.authority import HOST, authority_like_eks, be_strict, shake_hands
 
 
-def a_slice(
-    name: str, *endpoints: tuple[str, bool], port: int = 8000, port_name: str = "http"
-) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name, "resourceVersion": "1"},
-        "ports": [{"name": "metrics", "port": 9}, {"name": port_name, "port": port}],
-        "endpoints": [
-            {"addresses": [address], "conditions": {"ready": not terminating, "terminating": terminating}}
-            for address, terminating in endpoints
-        ],
-    }
-
-
-class ApiServer:
-    """As much of an API server as discovery needs."""
-
-    def __init__(self) -> None:
-        self.slices: dict[str, list[dict[str, Any]]] = {"prefill": [], "decode": [], "router": []}
-        self.events: dict[str, asyncio.Queue[bytes | None]] = {name: asyncio.Queue() for name in self.slices}
-        self.queries: list[dict[str, str]] = []
-        self.tokens: list[str | None] = []
-        self.fail = 0
-        self.accepted_token: str | None = None
-        self.expired_watches = 0
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        assert request.path == "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
-        self.queries.append(dict(request.query))
-        self.tokens.append(request.headers.get("Authorization"))
-        label, _, service = request.query["labelSelector"].partition("=")
-        assert label == "kubernetes.io/service-name"
-        if self.fail:
-            self.fail -= 1
-            raise web.HTTPInternalServerError
-        if self.accepted_token is not None and self.tokens[-1] != f"Bearer {self.accepted_token}":
-            raise web.HTTPUnauthorized
-        if self.expired_watches and "watch" in request.query:
-            self.expired_watches -= 1
-            raise web.HTTPGone
-        if "watch" not in request.query:
-            return web.json_response({"metadata": {"resourceVersion": "7"}, "items": self.slices[service]})
-        response = web.StreamResponse()
-        await response.prepare(request)
-        while (event := await self.events[service].get()) is not None:
-            await response.write(event)
-        return response
-
-    def event(self, service: str, kind: str, thing: dict[str, Any]) -> None:
-        line = json.dumps({"type": kind, "object": thing}).encode() + b"\n"
-        # cut, as the network may
-        self.events[service].put_nowait(line[:9])
-        self.events[service].put_nowait(line[9:])
-
-
 @pytest.fixture
 async def api() -> AsyncIterator[tuple[ApiServer, str]]:
-    server = ApiServer()
-    application = web.Application()
-    application.router.add_get("/{path:.*}", server.answer)
-    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield server, f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with api_server() as made:
+        yield made
 
 
 @pytest.fixture
@@ -132,12 +71,12 @@ async def test_lists_then_follows_events(
     await until(lambda: urls(pool, Role.PREFILL) == {"http://10.0.0.9:8000"})
     assert set(server.tokens) == {"Bearer a token"}
 
-    server.event("decode", "MODIFIED", a_slice("d", ("10.0.0.1", True), ("10.0.0.2", False)))
+    await server.event("decode", "MODIFIED", a_slice("d", ("10.0.0.1", True), ("10.0.0.2", False)))
     await until(lambda: any(worker.draining for worker in pool.workers(Role.DECODE)))
-    server.event("decode", "BOOKMARK", {"metadata": {"resourceVersion": "9"}})
-    server.event("decode", "ADDED", a_slice("d2", ("fd00::1", False)))
+    await server.event("decode", "BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    await server.event("decode", "ADDED", a_slice("d2", ("fd00::1", False)))
     await until(lambda: "http://[fd00::1]:8000" in urls(pool))
-    server.event("decode", "DELETED", a_slice("d"))
+    await server.event("decode", "DELETED", a_slice("d"))
     await until(lambda: urls(pool) == {"http://[fd00::1]:8000"})
     watch = next(query for query in server.queries if "watch" in query)
     assert watch["resourceVersion"] == "7"
@@ -152,9 +91,9 @@ async def test_watch_that_ends_is_followed_by_a_new_list(
     await until(lambda: sum("watch" in query for query in server.queries) == 2)
     server.slices["decode"] = [a_slice("d", ("10.0.0.1", False))]
     if ending == "expired":
-        server.event("decode", "ERROR", {"kind": "Status", "code": 410})
+        await server.event("decode", "ERROR", {"kind": "Status", "code": 410})
     else:
-        server.events["decode"].put_nowait(None)
+        await server.end_watches("decode")
     await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
 
 
@@ -190,7 +129,7 @@ async def test_token_that_expires_is_read_again_and_workers_stay_meanwhile(
     await discovery.start()
     await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
     server.accepted_token = "rotated"
-    server.events["decode"].put_nowait(None)
+    await server.end_watches("decode")
     seen = len(server.tokens)
     await until(lambda: len(server.tokens) > seen + 2)
     assert urls(pool) == {"http://10.0.0.1:8000"}
@@ -209,7 +148,7 @@ async def test_workers_stay_while_the_api_server_is_away(
     await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
     lists = len(server.queries)
     server.fail = 3
-    server.events["decode"].put_nowait(b"no json\n")
+    await server.say("decode", b"no json\n")
     await until(lambda: server.fail == 0 and len(server.queries) > lists + 3)
     assert urls(pool) == {"http://10.0.0.1:8000"}
 
@@ -292,9 +231,9 @@ async def test_another_router_is_seen_until_it_has_left(
         await until(lambda: bool(others.slices))
         assert not others.alone
         assert b"dpd_router_other_routers 1.0" in metrics.render()
-        server.event("router", "MODIFIED", a_slice("r4", ("10.0.1.1", False)))
+        await server.event("router", "MODIFIED", a_slice("r4", ("10.0.1.1", False)))
         await until(lambda: others.alone)
-        server.event("router", "MODIFIED", a_slice("r4", ("10.0.1.1", False), ("10.0.1.3", False)))
+        await server.event("router", "MODIFIED", a_slice("r4", ("10.0.1.1", False), ("10.0.1.3", False)))
         await until(lambda: not others.alone)
     finally:
         await discovery.stop()
