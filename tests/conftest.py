@@ -1,5 +1,6 @@
 """What every test needs: the right Node for CDK, and the deployments that this repository ships."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -17,9 +18,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
+from hypothesis import settings
 
 from hyperpod_dpd.spec import Deployment
 from tests.support.deployments import ready
+
+# The same examples in every run, without a limit of time for one of them: whether a commit passes depends on the commit.
+# `--hypothesis-profile=default --hypothesis-seed=N` looks for others.
+settings.load_profile("ci")
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of the collector's sight: to look through it again stops tests with real clocks."""
+    gc.collect()
+    gc.freeze()
+
 
 SHIPPED = ("llama-3.3-70b-p5", "llama-3.3-70b-p5en", "llama-3.3-70b-p5-p5en")
 """Names of the shipped deployment files, the default one first."""
