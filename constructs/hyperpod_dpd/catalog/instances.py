@@ -24,7 +24,9 @@ class CatalogPrice:
     """Dated list price of one instance."""
 
     usd_per_hour: float
-    """US dollars per instance and hour, us-east-1."""
+    """US dollars per instance and hour."""
+    regions: tuple[str, ...]
+    """Regions with this price. Elsewhere EC2 asks from 7 % more (eu-north-1) to 68 % more (sa-east-1) for a p5."""
     derived: bool
     """True where no published figure for the `ml.` type was found and EC2's was scaled."""
     source: Source
@@ -80,14 +82,18 @@ _H200 = Gpu(
     fp8_flops_per_second=1979e12,
 )
 
-# No page with current `ml.` prices is public. Older pairs (ml.p5 113.068 : EC2 98.32, ml.p4d 37.688 : 32.77) agree on
-# this factor over the EC2 list price.
+# No public page shows HyperPod's own prices. Where SageMaker's are known they are this factor over EC2's list price: in
+# AWS's price list of 2026-09-01 for us-west-2, as a public workshop's configuration records it, ml.p5 63.296 : 55.04 and
+# ml.p4d 25.251286 : 21.957642; in older pairs ml.p5 113.068 : 98.32 and ml.p4d 37.688 : 32.77. Listings of 66.048 for p5
+# and 75.9552 for p5en, 1.2 times EC2's price of us-east-1, are EC2's own prices of ap-south-1.
 _ML_UPLIFT = 1.15
+_REGIONS_OF_PRICES = ("us-east-1", "us-east-2", "us-west-2")
 
 
 def _derived_price(ec2_usd_per_hour: float, source: str, as_of: str) -> CatalogPrice:
     return CatalogPrice(
         usd_per_hour=round(ec2_usd_per_hour * _ML_UPLIFT, 2),
+        regions=_REGIONS_OF_PRICES,
         derived=True,
         source=Source(
             text=f"EC2 on-demand {ec2_usd_per_hour} USD/h × {_ML_UPLIFT}; {source}",

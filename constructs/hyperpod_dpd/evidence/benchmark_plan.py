@@ -84,7 +84,10 @@ def measured_system(deployment: Deployment, profile: Profile) -> System:
     """
     facts = resolve(deployment)
     workers = tuple(_workers(facts, disaggregates=profile in _DISAGGREGATED))
-    prices = {each.instance_type: hourly_price(each.instance_type, deployment.prices) for each in workers}
+    prices = {
+        each.instance_type: hourly_price(each.instance_type, deployment.prices, region=deployment.region)
+        for each in workers
+    }
     return System(
         deployment=deployment.name,
         profile=profile.value,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from hyperpod_dpd.catalog.instances import instance_type
+from hyperpod_dpd.catalog.instances import CatalogPrice, instance_type
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
 from hyperpod_dpd.spec import Deployment, InstanceGroup, Price
 
@@ -23,7 +23,7 @@ class HourlyPrice:
     """Date, ISO 8601."""
 
     kind: str
-    """`list`, `list, derived` (scaled from EC2's price), or `given` in the deployment."""
+    """`list`, `list, derived` (scaled from EC2's price), either `of` a region if of another one, or `given`."""
 
     source: str
 
@@ -85,8 +85,12 @@ class HourlyBurn:
         return text
 
 
-def hourly_price(name: str, prices: tuple[Price, ...] = ()) -> HourlyPrice | None:
+def hourly_price(
+    name: str, prices: tuple[Price, ...] = (), *, region: str | None = None
+) -> HourlyPrice | None:
     """Return the price of the instance type `name`, or None when neither `prices` nor the catalog has one.
+
+    A list price that does not hold in `region` says of which region it is.
 
     Raises:
         UndatedPriceError: the row in `prices` has no ISO date.
@@ -103,7 +107,7 @@ def hourly_price(name: str, prices: tuple[Price, ...] = ()) -> HourlyPrice | Non
     return HourlyPrice(
         usd=listed.usd_per_hour,
         as_of=listed.source.as_of,
-        kind="list, derived" if listed.derived else "list",
+        kind=_kind(listed, region),
         source=listed.source.text,
     )
 
@@ -117,7 +121,7 @@ def hourly_burn(deployment: Deployment) -> HourlyBurn:
         UndatedPriceError: a price in the deployment has no ISO date.
     """
     return HourlyBurn(
-        groups=tuple(_group_cost(group, deployment.prices) for group in deployment.hyperpod.instance_groups)
+        groups=tuple(_group_cost(group, deployment) for group in deployment.hyperpod.instance_groups)
     )
 
 
@@ -132,12 +136,17 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_second: float) -> flo
     return usd_per_hour / (tokens_per_second * 3600) * 1e6
 
 
-def _group_cost(group: InstanceGroup, prices: tuple[Price, ...]) -> GroupCost:
+def _kind(listed: CatalogPrice, region: str | None) -> str:
+    elsewhere = "" if region is None or region in listed.regions else f" of {listed.regions[0]}"
+    return f"list{elsewhere}{', derived' if listed.derived else ''}"
+
+
+def _group_cost(group: InstanceGroup, deployment: Deployment) -> GroupCost:
     return GroupCost(
         group=group.name,
         instance_type=group.instance_type,
         count=group.count,
-        price=hourly_price(group.instance_type, prices),
+        price=hourly_price(group.instance_type, deployment.prices, region=deployment.region),
         capacity=group.capacity.type,
     )
 

@@ -27,6 +27,18 @@ def test_burn_adds_up_groups_at_derived_list_prices() -> None:
     assert "list, derived, 2026-11-09" in str(burn)
 
 
+def test_list_price_of_another_region_says_so() -> None:
+    elsewhere = hourly_burn(dataclasses.replace(_mixed(), region="ap-south-1"))
+    assert "list of us-east-1, derived, 2026-11-09" in str(elsewhere)
+    for region in ("us-east-1", "us-east-2", "us-west-2"):
+        assert "(list, derived, " in str(hourly_burn(dataclasses.replace(_mixed(), region=region)))
+
+
+def test_given_price_is_of_the_deployments_region() -> None:
+    burn = hourly_burn(dataclasses.replace(_mixed(), region="ap-south-1", prices=(_price(),)))
+    assert "$40.00/h (given, 2026-10-01)" in str(burn)
+
+
 def test_price_of_the_deployment_replaces_the_catalogs() -> None:
     burn = hourly_burn(dataclasses.replace(_mixed(), prices=(_price(),)))
     assert burn.usd_per_hour == pytest.approx(2 * 40.0 + 2 * 72.79)
