@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import resource
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ async def everything(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_a_body_that_trickles_is_a_408_and_gives_its_place_back() -> None:
-    async with running("--body-timeout-seconds", "0.2", "--max-requests", "1") as rig:
+    async with running("--body-timeout-seconds", "1", "--max-requests", "1") as rig:
         reader, writer = await connect(rig)
         writer.write(HEAD + b'Content-Length: 1000\r\n\r\n{"model":')
         async with asyncio.timeout(LIMIT_SECONDS):
@@ -69,6 +71,16 @@ async def test_absurd_token_ids_are_refused_and_cost_nothing(token: Any) -> None
         assert rig.used_chunks() == [(0,)]
 
 
+@pytest.fixture
+def room_for_sockets() -> Iterator[None]:
+    """Both ends of every connection are in this process, and many shells allow 1,024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("room_for_sockets")
 async def test_many_idle_connections_keep_nobody_out() -> None:
     async with running() as rig:
         idle = [await connect(rig) for _ in range(500)]
