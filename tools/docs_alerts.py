@@ -14,11 +14,10 @@ DEPLOYMENT = ROOT / "deployments" / "llama-3.3-70b-p5.yaml"
 INTRODUCTION = """\
 # Alerts
 
-Generated from the code by `make drift`; numbers and expressions are those of `{file}`.
+Generated from the code; numbers and expressions are those of `{file}`.
 Limits follow from a deployment's `slo`, `routing` and `serving`. The same rules are a `PrometheusRule` where a
 Prometheus operator scrapes, and the data of a rule groups namespace of Amazon Managed Service for Prometheus otherwise.
-Origins are entries of the project's list of alerts (6.7.n), findings about the hand-off (Hn), public failures (En, Vn) or
-the SLO. A baseline has the alerts that need no hand-off, and `DpdColocatedWorkersMissing`; with several decoders there is
+A baseline has the alerts that need no hand-off, and `DpdColocatedWorkersMissing`; with several decoders there is
 `DpdDecodeWorkersMissing`.
 """
 
@@ -41,8 +40,8 @@ def _alerts(deployment: Deployment) -> Iterator[str]:
 
 def _alert(alert: Alert) -> Iterator[str]:
     yield f"## {alert.name}\n"
-    yield f"{alert.severity.value}, for {alert.pending}, from {', '.join(alert.facts)}."
-    yield f"[Runbook](../runbooks/{alert.name}.md). {alert.description}\n"
+    yield f"*{alert.severity.value}, after {alert.pending}*: {alert.description}"
+    yield f"[Runbook](../runbooks/{alert.name}.md)\n"
     yield f"> {alert.summary}\n"
     yield f"```promql\n{alert.expression}\n```\n"
 

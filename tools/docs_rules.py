@@ -40,8 +40,7 @@ the warnings of a rule through.
 An acknowledgement of an unknown rule (DPD-ACK-001), of a warning that does not exist (DPD-ACK-002) or of an error
 (DPD-ACK-003) is an error itself. `dpd explain RULE-ID` shows one rule. Rows below "not checked" have no check,
 because the rendering makes the violation impossible, the specification has no words for it, or only a running
-system shows it. "Covers" names rows of the project's research into public failures: L (LMCache), V (vLLM), E (EFA, NIXL
-and nodes), R (routers and operators), H (measured hand-off findings) and P (pitfalls of HyperPod with EKS).
+system shows it.
 """
 
 
@@ -82,9 +81,8 @@ def _lines(rule: Rule) -> Iterator[str]:
     # a heading: the site's search finds sections
     yield f"### {rule.id}\n"
     yield f"*{rule.severity.value}, {looks_at}*: {rule.title}."
-    yield f"{rule.why} "
-    covers = f" Covers {', '.join(rule.facts)}." if rule.facts else ""
-    yield f"*{'; '.join(rule.sources)}*{covers}"
+    yield rule.why
+    yield f"*{'; '.join(rule.sources)}*"
     yield ""
 
 

@@ -53,7 +53,6 @@ def latency_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
         summary="p95 TTFT of {{ $labels.role }} workers is {{ $value | humanizeDuration }}, "
         f"the SLO is {slo.ttft_p95_seconds:g} s",
         description="Prompts wait for a prefiller, or a prefill takes longer than planned.",
-        facts=("6.7.1",),
     )
     yield Alert(
         name="DpdItlHigh",
@@ -63,7 +62,6 @@ def latency_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
         summary="p95 inter-token latency of {{ $labels.role }} workers is {{ $value | humanizeDuration }}, "
         f"the SLO is {slo.tpot_p95_seconds:g} s per token",
         description="Decoding is slowed down: prompts are prefilled on decoders, or too many sequences run at once.",
-        facts=("6.7.2",),
     )
 
 
@@ -76,7 +74,6 @@ def pressure_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -
         severity=Severity.WARNING,
         summary="KV cache of {{ $labels.role }} worker {{ $labels.instance }} is {{ $value | humanizePercentage }} full",
         description="The next sequences are preempted and computed again.",
-        facts=("6.7.3",),
     )
     yield Alert(
         name="DpdDecodePreemptions",
@@ -86,7 +83,6 @@ def pressure_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -
         summary="{{ $labels.role }} worker {{ $labels.instance }} preempts {{ $value | humanize }} sequences a second",
         description="Each preempted sequence is computed again from its first token; for a handed-off one the KV cache "
         "that was sent is lost.",
-        facts=("6.7.4",),
     )
     if not disaggregates:
         return
@@ -100,7 +96,6 @@ def pressure_alerts(scope: Scope, facts: ServingFacts, *, disaggregates: bool) -
         severity=Severity.WARNING,
         summary=f"{{{{ $value }}}} prompts wait for prefillers that take {batch} at a time, and it does not get less",
         description="More prompts arrive than the prefillers compute; TTFT grows until clients give up.",
-        facts=("6.7.5",),
     )
 
 
@@ -120,7 +115,6 @@ def hand_off_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
         summary="decoders do not find the KV cache of {{ $value | humanizePercentage }} of the hand-offs",
         description="Prompts are prefilled twice, on the decoder without a word. Look for hash seeds or models that "
         "differ between roles, wrong roles, or a decoder whose buffer is full.",
-        facts=("6.7.6", "H1"),
     )
     if has_router(deployment):
         yield from _router(scope)
@@ -141,7 +135,6 @@ def _router(scope: Scope) -> Iterator[Alert]:
         summary="{{ $value | humanize }} hand-offs in 5 minutes never landed",
         description="The prefiller answered, the KV cache did not arrive in time. Look at the decoder's buffer, at the "
         "policies between the roles and at the notification port.",
-        facts=("6.7.7", "H2", "H9"),
     )
     yield Alert(
         name="DpdPairBroken",
@@ -151,7 +144,6 @@ def _router(scope: Scope) -> Iterator[Alert]:
         summary="{{ $value }} pairs of prefiller and decoder exchange nothing",
         description="Every hand-off between them fails; prompts are decoded directly. After a restart of a decoder at "
         "its old address and port this never heals by itself.",
-        facts=("H6",),
     )
 
 
@@ -169,7 +161,6 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
         summary="{{ $value | humanizePercentage }} of the PD buffer of decoder {{ $labels.decoder }} is lost until it restarts",
         description="Chunks that no request can free: hand-offs that were written and never read. A full buffer ends "
         "disaggregation although every answer is 200.",
-        facts=("H1", "H2"),
     )
     yield Alert(
         name="DpdPdBufferLost",
@@ -179,7 +170,6 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
         summary="the PD buffer of decoder {{ $labels.decoder }} takes nothing although nothing is in it",
         description="Earlier hand-offs were never freed, by whoever made them: a router that was killed, or a decoder that "
         "does not load what it reports. Only a restart of the decoder ends it.",
-        facts=("H1", "H2", "H14"),
     )
     # soon, and over a window that outlives the hits: within a minute the buffer may be full, and nothing is reported
     reported = f"sum by (deployment, instance) ({scope.rate('vllm:external_prefix_cache_hits_total', role('decode'))})"
@@ -192,7 +182,6 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
         summary="decoder {{ $labels.instance }} reports {{ $value | humanize }} cached tokens a second and loads none",
         description="vLLM counts the hit, LMCache never retrieves it: answers come from unwritten memory and the buffer "
         "fills up. Seen with vLLM's second model runner and full CUDA graphs.",
-        facts=("H14",),
     )
     yield Alert(
         name="DpdPrefillerHung",
@@ -201,7 +190,6 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         summary="prefiller {{ $labels.worker }} takes requests and answers none",
         description="It waits without a limit for a decoder that is gone. Only a restart ends it.",
-        facts=("H12",),
     )
 
 
@@ -215,7 +203,6 @@ def _lmcache(scope: Scope) -> Iterator[Alert]:
         severity=Severity.WARNING,
         summary="LMCache on {{ $labels.instance }} could not store {{ $value | humanize }} chunks in 15 minutes",
         description="The remote store of the KV cache refuses or does not answer.",
-        facts=("6.7.10",),
     )
     yield Alert(
         name="DpdLmcacheUnhealthy",
@@ -224,7 +211,6 @@ def _lmcache(scope: Scope) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         summary="LMCache on {{ $labels.role }} worker {{ $labels.instance }} says that it is not healthy",
         description="The worker serves without LMCache: nothing is handed off.",
-        facts=("6.7.11",),
     )
 
 
@@ -247,7 +233,6 @@ def decision_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
         severity=Severity.WARNING,
         summary=f"{{{{ $value | humanizePercentage }}}} of requests reach the threshold of {threshold} tokens",
         description="The threshold does not fit the prompts: either nothing is disaggregated, or everything.",
-        facts=("6.7.14",),
     )
 
 
@@ -268,7 +253,6 @@ def fabric_alerts(scope: Scope, deployment: Deployment, facts: ServingFacts) -> 
             summary="{{ $value | humanize }} hand-offs a second and (almost) nothing crosses the EFA",
             description=f"A hand-off is at least {tokens} tokens or {least_bytes / 1e6:.0f} MB, and less than "
             f"{EFA_SHARE:.0%} of that was counted: NIXL fell back to TCP, or no EFA counters arrive.",
-            facts=("6.7.8", "E1", "V1"),
         )
     counters = ("rdma_read_wr_err", "rdma_write_wr_err", "rx_drops")
     sums = (f"increase({_efa(f'node_amazonefa_{counter}', own=own)}[10m]) > 0" for counter in counters)
@@ -279,7 +263,6 @@ def fabric_alerts(scope: Scope, deployment: Deployment, facts: ServingFacts) -> 
         severity=Severity.WARNING,
         summary="{{ $value | humanize }} EFA errors in 10 minutes on device {{ $labels.device }}",
         description="RDMA requests fail or packets are dropped: transfers are repeated or end with an error.",
-        facts=("6.7.9",),
     )
 
 
@@ -293,7 +276,6 @@ def gpu_alerts(deployment: Deployment) -> Iterator[Alert]:
         severity=Severity.CRITICAL,
         summary="GPU {{ $labels.gpu }} of {{ $labels.Hostname }} reports Xid {{ $value }}",
         description="The driver saw an error of the GPU. HyperPod replaces the node for most of them.",
-        facts=("6.7.12",),
     )
 
 
@@ -336,7 +318,6 @@ def presence_alerts(
         severity=Severity.CRITICAL,
         summary=f"none of {facts.decode.replicas} decoders can be read",
         description="Every answer comes from a decoder: clients get 503.",
-        facts=("6.7.13", "H6"),
     )
     yield _missing(scope, "prefill", facts.prefill.replicas, blind=blind)
     if facts.decode.replicas > 1:
@@ -351,7 +332,6 @@ def _router_down(router: str) -> Alert:
         severity=Severity.CRITICAL,
         summary="the router of {{ $labels.deployment }} cannot be read",
         description="Either it does not run, then nobody is served, or nothing is scraped, then no other alert can fire.",
-        facts=("6.7.13",),
     )
 
 
@@ -367,5 +347,4 @@ def _missing(scope: Scope, component: str, replicas: int, *, blind: str, floor: 
         severity=Severity.WARNING,
         summary=f"{{{{ $value }}}} of {replicas} {component} workers can be read",
         description="A worker is gone for longer than a rolling update takes for one; see its pod and its node.",
-        facts=("6.7.13",),
     )

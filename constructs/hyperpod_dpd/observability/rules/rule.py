@@ -52,9 +52,6 @@ class Alert:
     description: str
     """What it means and what it is most likely caused by; a template."""
 
-    facts: tuple[str, ...]
-    """Where the alert comes from: a finding (`H1`), an entry of the list of alerts (`6.7.8`), or the SLO."""
-
     @property
     def runbook(self) -> str:
         """Path of the runbook in this repository."""

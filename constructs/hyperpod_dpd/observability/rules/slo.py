@@ -67,9 +67,8 @@ def burn_alerts(scope: Scope, objective: Objective) -> tuple[Alert, Alert]:
             pending="2m",
             severity=Severity.CRITICAL,
             summary=f"{share} of requests miss {limit} {objective.meaning}; the budget is {budget}",
-            description=f"The 95th percentile of {objective.meaning} was promised as {limit}. At this rate a budget of 30 "
+            description=f"The 95th percentile of the time {objective.meaning} was promised as {limit}. At this rate a budget of 30 "
             "days is gone in hours.",
-            facts=("slo",),
         ),
         Alert(
             name=f"Dpd{objective.title}BudgetBurningSlowly",
@@ -77,9 +76,8 @@ def burn_alerts(scope: Scope, objective: Objective) -> tuple[Alert, Alert]:
             pending="1h",
             severity=Severity.WARNING,
             summary=f"{share} of requests missed {limit} {objective.meaning} for hours; the budget is {budget}",
-            description=f"The 95th percentile of {objective.meaning} was promised as {limit}. At this rate the budget of 30 "
+            description=f"The 95th percentile of the time {objective.meaning} was promised as {limit}. At this rate the budget of 30 "
             "days does not last.",
-            facts=("slo",),
         ),
     )
 
