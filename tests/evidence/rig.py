@@ -157,6 +157,8 @@ async def _router(cluster: SimulatedCluster, setting: Setting) -> AsyncIterator[
         "prefill-timeout-seconds": "1",
         "drain-grace-seconds": "0.3",
         "health-interval-seconds": "0.2",
+        # a busy machine is no dead worker; what has ended refuses connections at once
+        "health-timeout-seconds": "20",
         "shutdown-grace-seconds": "0.5",
         **setting.router,
     }
