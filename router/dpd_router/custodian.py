@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import enum
 import logging
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -69,11 +69,11 @@ def judge_hit(usage: Usage | None, expected_tokens: int) -> tuple[Hit, int]:
     return (Hit.PARTIAL if cached > 0 else Hit.MISS), cached
 
 
-class _DrainAnswer(msgspec.Struct):
+class _TakeAnswer(msgspec.Struct):
     usage: Usage | None = None
 
 
-_decode_drain = msgspec.json.Decoder(_DrainAnswer).decode
+_decode_take = msgspec.json.Decoder(_TakeAnswer).decode
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +183,21 @@ class Custodian:
         self._consuming[handoff.id] = task
         return task
 
+    async def take(
+        self, handoff: Handoff, prompt: list[int] | msgspec.Raw, headers: Mapping[str, str]
+    ) -> Usage | None:
+        """Have the decoder take the cache with a request of one token; return what it reports.
+
+        Raises:
+            UpstreamError: there was no answer.
+        """
+        body = handoff.consuming_request(prompt)
+        with self._pool.busy(handoff.decoder):
+            answer = await self._upstream.post(
+                handoff.decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
+            )
+        return read_answer(_decode_take, answer).usage
+
     def consumed(self, handoff: Handoff) -> None:
         """Record that the decoder has taken the cache."""
         if handoff.open:
@@ -255,9 +270,7 @@ class Custodian:
             if isinstance(error, UpstreamError) and (error.unsent or error.rejected):
                 self.release(handoff)
                 return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._timeouts.drain_grace_seconds):
-                await _first_of(handoff.notified.wait(), handoff.settled.wait())
+        await handoff.notified_or_settled(self._timeouts.drain_grace_seconds)
         if handoff.open and handoff.notified.is_set():
             handoff.advance(State.LANDED)
 
@@ -286,13 +299,8 @@ class Custodian:
             self._settle(handoff, State.LOST, leaked_chunks=handoff.chunks)
 
     async def _drain_once(self, handoff: Handoff, prompt: bytes) -> Usage | None:
-        body = handoff.consuming_request(msgspec.Raw(prompt))
         headers = {**JSON_HEADERS, "X-Request-Id": f"drain-{handoff.id}"}
-        with self._pool.busy(handoff.decoder):
-            answer = await self._upstream.post(
-                handoff.decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
-            )
-        return read_answer(_decode_drain, answer).usage
+        return await self.take(handoff, msgspec.Raw(prompt), headers)
 
     def _drained(self, handoff: Handoff, usage: Usage | None) -> None:
         if not handoff.open:
@@ -427,12 +435,3 @@ def _names(handoff: Handoff) -> dict[str, object]:
 async def _ended(task: asyncio.Task[Any]) -> None:
     """Wait for a task without taking its result or passing on a cancellation."""
     await asyncio.wait({task})
-
-
-async def _first_of(*waits: Awaitable[Any]) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

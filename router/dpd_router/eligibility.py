@@ -57,7 +57,6 @@ class Reason(enum.StrEnum):
     BUFFER_LEAKED = "buffer_leaked"
     TOKENIZE_REJECTED = "tokenize_rejected"
     TOKENIZE_FAILED = "tokenize_failed"
-    SHUTTING_DOWN = "shutting_down"
     # fallback, because a hand-off failed
     PREFILL_UNREACHABLE = "prefill_unreachable"
     PREFILL_REJECTED = "prefill_rejected"

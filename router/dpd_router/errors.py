@@ -48,3 +48,7 @@ def error_body(status: int, code: str, message: str, parameter: str | None = Non
     """Return an error as OpenAI writes it."""
     kind = _TYPES.get(status, "internal_error")
     return _encode({"error": {"message": message, "type": kind, "param": parameter, "code": code}})
+
+
+DECODER_LOST: Final = error_body(502, "decoder_lost", "the decoder ended before its answer did")
+"""The last event of a stream that cannot be resumed."""

@@ -102,6 +102,15 @@ class Handoff:
         """Whether the router still owns chunks of it."""
         return self.state not in FINAL
 
+    async def notified_or_settled(self, timeout_seconds: float) -> None:
+        """Wait until every rank has written its part, a final state is there, or the time is over."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self.notified, self.settled)]
+        try:
+            await asyncio.wait(waits, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
     @property
     def tag(self) -> Json:
         """The transfer parameter that makes this hand-off's cache visible to a request."""

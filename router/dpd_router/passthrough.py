@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from dpd_router import sse
 from dpd_router.config import Settings
-from dpd_router.errors import ClientError, error_body
+from dpd_router.errors import DECODER_LOST, ClientError
 from dpd_router.generation import DECISION_HEADER
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
@@ -188,8 +188,7 @@ class Passthrough:
         if transport.is_closing():
             return
         if head.content_type == sse.CONTENT_TYPE.encode() and head.content_length is None:
-            lost = error_body(502, "decoder_lost", "the decoder ended before its answer did")
-            event = b"data: " + lost + b"\n\n" + sse.DONE_EVENT
+            event = b"data: " + DECODER_LOST + b"\n\n" + sse.DONE_EVENT
             transport.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event))
         else:
             transport.abort()

@@ -288,8 +288,10 @@ async def test_direct_error_event_is_passed_on_and_counted() -> None:
         assert rig.metric("dpd_router_upstream_errors_total", role="decode", kind="error_event") == 1
 
 
-async def test_error_event_behind_a_200_after_the_first_token_reaches_the_client() -> None:
-    async with running() as rig:
+@STRATEGIES
+async def test_error_event_behind_a_200_after_the_first_token_reaches_the_client(strategy: Strategy) -> None:
+    engine = EngineConfig(prefix_caching=strategy is Strategy.LAND)
+    async with running("--strategy", strategy, engine=engine) as rig:
         await rig.cluster.decoders[0].add_fault(Fault(kind=FaultKind.ERROR_IN_STREAM, tokens=2))
         answer = await rig.complete(IDS, max_tokens=6, stream=True)
         assert "error" in answer.events[-1]

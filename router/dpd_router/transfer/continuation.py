@@ -13,7 +13,7 @@ from dpd_router.config import Settings
 from dpd_router.custodian import Custodian, Usage
 from dpd_router.decision import Disaggregate
 from dpd_router.eligibility import COPIED_FIELDS, Reason
-from dpd_router.errors import error_body
+from dpd_router.errors import DECODER_LOST, error_body
 from dpd_router.generation import Generation, Json
 from dpd_router.handoff import Handoff
 from dpd_router.metrics import Metrics
@@ -95,11 +95,9 @@ class ContinueTransfer(Transfer):
         sampling = copied_fields(generation.body, COPIED_FIELDS)
         # 1 keeps an end of sequence away only where the client asked for at least one token
         first_minimum = min(decision.limits.min_tokens, 1)
-        shipment = await self._lane.ship(generation, decision, {**sampling, "min_tokens": first_minimum})
-        try:
+        sampling["min_tokens"] = first_minimum
+        async with self._lane.shipment(generation, decision, sampling) as shipment:
             return await self._answer(request, generation, decision, shipment)
-        finally:
-            self._custodian.leave(shipment.handoff, shipment.prefill)
 
     async def _answer(
         self, request: web.BaseRequest, generation: Generation, decision: Disaggregate, shipment: Shipment
@@ -279,9 +277,7 @@ class ContinueTransfer(Transfer):
         if not answer.started:
             raise FallbackError(Reason.DECODE_FAILED) from failure
         event = failure.event if isinstance(failure, ErrorEventError) else None
-        return await answer.fail(
-            event or error_body(502, "decoder_lost", "the decoder ended before its answer did")
-        )
+        return await answer.fail(event or DECODER_LOST)
 
     def _part(self, decoding: Decoding, progress: _Progress, handoff: Handoff | None) -> None:
         """End a decoder's stream; every hand-off is checked or counted as one that was not."""

@@ -12,16 +12,17 @@ from dpd_router.config import Settings
 from dpd_router.custodian import Custodian, Hit, Usage
 from dpd_router.decision import Disaggregate
 from dpd_router.eligibility import Reason
-from dpd_router.errors import error_body
-from dpd_router.generation import DECISION_HEADER, Generation, encode_json
+from dpd_router.errors import DECODER_LOST
+from dpd_router.generation import DECISION_HEADER, Generation, Json, encode_json
 from dpd_router.handoff import Handoff
 from dpd_router.metrics import Metrics
 from dpd_router.passthrough import HOP_BY_HOP
 from dpd_router.pool import Pool
 from dpd_router.transfer.base import FallbackError, Served, Transfer
+from dpd_router.transfer.decoding import ErrorEventError
 from dpd_router.transfer.lane import Lane, own_headers
 from dpd_router.trouble import Trouble
-from dpd_router.upstream import Upstream, UpstreamError, chunks, read_answer
+from dpd_router.upstream import Upstream, UpstreamError, chunks
 
 
 class _Answer(msgspec.Struct):
@@ -33,6 +34,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 # vLLM computes at most the last block of a cached prompt; blocks have 16 tokens, up to 128 with some backends
 LARGEST_BLOCK_TOKENS = 128
 _USAGE_MARK = b'"usage"'
+_ERROR_MARK = b'{"error"'
 
 
 class LandTransfer(Transfer):
@@ -59,9 +61,9 @@ class LandTransfer(Transfer):
 
     async def serve(self, request: web.BaseRequest, generation: Generation, decision: Disaggregate) -> Served:
         """Answer a request; see `Transfer.serve`."""
-        shipment = await self._lane.ship(generation, decision, {"temperature": 0, "min_tokens": 0})
-        handoff = shipment.handoff
-        try:
+        sampling: Json = {"temperature": 0, "min_tokens": 0}
+        async with self._lane.shipment(generation, decision, sampling) as shipment:
+            handoff = shipment.handoff
             await self._lane.await_landing(shipment)
             task = self._custodian.consume(handoff, self._land(generation, handoff))
             try:
@@ -71,19 +73,11 @@ class LandTransfer(Transfer):
             if hit in {Hit.MISS, Hit.PARTIAL}:
                 raise FallbackError(Reason.LANDING_FAILED)
             return Served(response=await self._serve_landed(request, generation, handoff))
-        finally:
-            self._custodian.leave(handoff, shipment.prefill)
 
     async def _land(self, generation: Generation, handoff: Handoff) -> Hit:
-        body = handoff.consuming_request(handoff.consuming_prompt)
         headers = own_headers(generation, f"land-{handoff.id}")
-        decoder = handoff.decoder
         try:
-            with self._pool.busy(decoder):
-                answer = await self._upstream.post(
-                    decoder, "/v1/completions", body, self._timeouts.drain_timeout_seconds, headers
-                )
-            usage = read_answer(_decode, answer).usage
+            usage = await self._custodian.take(handoff, handoff.consuming_prompt, headers)
         except UpstreamError as error:
             self._failed(handoff, error)
             raise
@@ -165,8 +159,7 @@ class LandTransfer(Transfer):
                 await response.write(event)
         except UpstreamError as error:
             self._failed(handoff, error)
-            lost = error_body(502, "decoder_lost", "the decoder ended before its answer did")
-            await response.write(b"data: " + lost + b"\n\n" + sse.DONE_EVENT)
+            await response.write(b"data: " + DECODER_LOST + b"\n\n" + sse.DONE_EVENT)
         await response.write_eof()
         return response
 
@@ -179,6 +172,8 @@ class LandTransfer(Transfer):
             shown = bytearray()
             done = False
             for event in splitter.feed(data):
+                if event.startswith(_ERROR_MARK):
+                    self._trouble.report(handoff.decoder, ErrorEventError(event))
                 if _USAGE_MARK in event and self._check(handoff, event) and not keep_usage:
                     continue
                 shown += b"data: " + event + b"\n\n"

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import Container
+from collections.abc import AsyncIterator, Container
 from typing import Any
 
 import msgspec
@@ -22,14 +22,9 @@ from dpd_router.metrics import Metrics
 from dpd_router.pairs import Pairs
 from dpd_router.pool import Pool, Worker, least_loaded
 from dpd_router.transfer.base import FallbackError, NotTakenError, prefill_reason
-from dpd_router.transfer.prefill import PREFILL_ATTEMPTS, Prefill
+from dpd_router.transfer.decoding import Choice
+from dpd_router.transfer.prefill import Prefill
 from dpd_router.upstream import JSON_HEADERS, UpstreamError, read_answer
-
-
-class _Choice(msgspec.Struct):
-    text: str = ""
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
 
 
 class _Returned(msgspec.Struct):
@@ -37,7 +32,7 @@ class _Returned(msgspec.Struct):
 
 
 class _PrefillAnswer(msgspec.Struct):
-    choices: list[_Choice]
+    choices: list[Choice]
     model: str = ""
     kv_transfer_params: _Returned | None = None
 
@@ -97,16 +92,26 @@ class Lane:
         self._health = health
         self._metrics = metrics
 
-    async def ship(self, generation: Generation, decision: Disaggregate, sampling: Json) -> Shipment:
-        """Reserve room and start a prefill, on another prefiller where one cannot be reached.
+    @contextlib.asynccontextmanager
+    async def shipment(
+        self, generation: Generation, decision: Disaggregate, sampling: Json
+    ) -> AsyncIterator[Shipment]:
+        """Reserve room and prefill, on another prefiller where one cannot be reached.
 
-        The shipment's prefill has answered when this returns; its hand-off is the caller's to settle
-        or to leave.
+        The prefill has answered when the block begins. A hand-off that is not settled when the block
+        ends is the custodian's.
 
         Raises:
             NotTakenError: there is no room or no pair.
             FallbackError: no prefiller answered.
         """
+        shipment = await self._ship(generation, decision, sampling)
+        try:
+            yield shipment
+        finally:
+            self._custodian.leave(shipment.handoff, shipment.prefill)
+
+    async def _ship(self, generation: Generation, decision: Disaggregate, sampling: Json) -> Shipment:
         unreachable: set[Worker] = set()
         while True:
             handoff = await self._reserve(generation, decision, unreachable)
@@ -118,17 +123,13 @@ class Lane:
                 reason = prefill_reason(error)
                 self._custodian.report_failure(handoff, reason, pair=False)
                 unreachable.add(handoff.prefiller)
-                if not error.unsent or len(unreachable) >= PREFILL_ATTEMPTS or not self._others(unreachable):
+                if not self._prefills.another(error, tried=unreachable):
                     raise FallbackError(reason) from error
-                self._metrics.retries.labels(handoff.prefiller.role).inc()
             except BaseException:
                 self._custodian.leave(handoff, prefill)
                 raise
             else:
                 return Shipment(handoff=handoff, prefill=prefill)
-
-    def _others(self, exclude: Container[Worker]) -> bool:
-        return any(worker not in exclude for worker in self._pool.usable_prefillers())
 
     async def _reserve(
         self, generation: Generation, decision: Disaggregate, exclude: Container[Worker]
@@ -227,7 +228,7 @@ class Lane:
         handoff = shipment.handoff
         answered_at = shipment.prefill.result().answered_at
         if not handoff.notified.is_set():
-            await self._notified_or_settled(handoff)
+            await handoff.notified_or_settled(self._timeouts.notification_timeout_seconds)
         if not handoff.open:
             self._custodian.report_failure(handoff, Reason.DECODER_GONE, pair=False)
             raise FallbackError(Reason.DECODER_GONE)
@@ -238,17 +239,6 @@ class Lane:
             raise FallbackError(Reason.NOTIFICATION_TIMEOUT)
         self._metrics.kv_wait.observe(max(0.0, time.perf_counter() - answered_at))
         self._custodian.landed(handoff)
-
-    async def _notified_or_settled(self, handoff: Handoff) -> None:
-        settled = asyncio.ensure_future(handoff.settled.wait())
-        notified = asyncio.ensure_future(handoff.notified.wait())
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._timeouts.notification_timeout_seconds):
-                    await asyncio.wait({settled, notified}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            settled.cancel()
-            notified.cancel()
 
 
 def own_headers(generation: Generation, request_id: str) -> dict[str, str]:

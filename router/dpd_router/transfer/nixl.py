@@ -10,7 +10,7 @@ from dpd_router.metrics import Metrics
 from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Worker, least_loaded
 from dpd_router.transfer.base import FallbackError, NotTakenError, Served, Transfer, prefill_reason
-from dpd_router.transfer.prefill import PREFILL_ATTEMPTS, Prefill
+from dpd_router.transfer.prefill import Prefill
 from dpd_router.upstream import UpstreamError, read_answer
 
 # what a NixlConnector prefiller needs to keep the blocks for a decoder that is not known yet
@@ -83,9 +83,8 @@ class NixlTransfer(Transfer):
             except UpstreamError as error:
                 reason = prefill_reason(error)
                 self._metrics.handoff_failures.labels(reason).inc()
-                if not error.unsent or len(tried) >= PREFILL_ATTEMPTS or len(prefillers) == 1:
+                if not self._prefills.another(error, tried=tried):
                     raise FallbackError(reason) from error
-                self._metrics.retries.labels(prefiller.role).inc()
 
     async def _prefill_at(self, prefiller: Worker, generation: Generation, tokens: int) -> Json:
         parameters = await self._prefills.run(

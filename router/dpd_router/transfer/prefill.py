@@ -1,17 +1,17 @@
 """One request to a prefiller, whatever the transfer reads from its answer."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeVar
 
 from dpd_router.generation import Json
 from dpd_router.metrics import Metrics
-from dpd_router.pool import Pool, Worker
+from dpd_router.pool import Pool, Role, Worker
 from dpd_router.trouble import Trouble
 from dpd_router.upstream import Upstream, UpstreamError
 
 # prefillers that are tried for one request before it is decoded directly
-PREFILL_ATTEMPTS = 2
+_ATTEMPTS: Final = 2
 
 _T = TypeVar("_T")
 
@@ -27,6 +27,14 @@ class Prefill:
         self._upstream = upstream
         self._trouble = trouble
         self._metrics = metrics
+
+    def another(self, error: UpstreamError, *, tried: Collection[Worker]) -> bool:
+        """Whether a request whose prefill failed goes to another prefiller; counts it then."""
+        untried = any(worker not in tried for worker in self._pool.usable_prefillers())
+        if not error.unsent or len(tried) >= _ATTEMPTS or not untried:
+            return False
+        self._metrics.retries.labels(Role.PREFILL).inc()
+        return True
 
     async def run(
         self,
