@@ -12,6 +12,8 @@ from hyperpod_dpd.evidence.compare import compare
 from hyperpod_dpd.evidence.results import DIRECT, DISAGGREGATED, BenchmarkResult, read_result
 from hyperpod_dpd.evidence.soundness import flaws
 from hyperpod_dpd.serving.profile import Profile
+from tests.support.authority import authority_like_eks
+from tests.support.tls import tls_before
 from tools.evidence.simulated_benchmark import PYTHON, endpoint, run_job, settings_for, write_tokenizer
 
 pytestmark = pytest.mark.engines
@@ -127,3 +129,22 @@ def test_an_endpoint_that_is_not_there_is_2_and_says_where(tmp_path: Path) -> No
     code, said = asyncio.run(run_job(settings, tmp_path))
     assert code == 2
     assert "error: `http://127.0.0.1:9/metrics`" in said
+
+
+def test_a_router_with_tls_that_nobody_signed_is_measured_and_the_log_says_so(tmp_path: Path) -> None:
+    async def measured() -> tuple[int, str]:
+        tokenizer = write_tokenizer(tmp_path / "tokenizer")
+        certificate = authority_like_eks(tmp_path / "authority").server
+        async with (
+            endpoint(Profile.SELF_MANAGED, tokenizer=tokenizer, threshold=512, step_times=STEPS) as plain,
+            tls_before(plain, certificate) as url,
+        ):
+            small = SMALL | {"concurrencies": (2,), "reads_router": False}
+            settings = settings_for(
+                Profile.OPERATOR, url, tokenizer=tokenizer, results=tmp_path / "results", **small
+            )
+            return await run_job(settings, tmp_path)
+
+    code, said = asyncio.run(measured())
+    assert code == 0, said
+    assert "the endpoint speaks TLS, certificate not verified (" in said

@@ -19,6 +19,7 @@ from hyperpod_dpd.evidence.benchmark.run import benchmark
 from hyperpod_dpd.evidence.benchmark.settings import Settings, UnreadableSettingsError, read_settings
 from hyperpod_dpd.evidence.benchmark.store import Bucket, Folder, NotStoredError
 from hyperpod_dpd.evidence.benchmark.tokenizer import NoTokenizerError, bring
+from hyperpod_dpd.evidence.proof.wire import Wire
 from hyperpod_dpd.evidence.results import DISAGGREGATED, UNKNOWN, Request, read_result
 from tests.evidence.benchmarks import DPD, run
 
@@ -69,18 +70,18 @@ def test_other_settings_are_refused(tmp_path: Path, text: str | None, words: str
 
 def test_the_first_key_is_sent_and_never_on_a_command_line(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
-    keys.write_text("first-key\nsecond-key\n")
+    keys.write_text("# of the operators\n\nfirst-key\nsecond-key\n")
     settings = dataclasses.replace(SETTINGS, api_keys_file=str(keys))
     assert settings.api_key() == "first-key"
     options = arguments(settings, tmp_path, tokenizer=tmp_path, concurrency=8, requests=80)
     assert not any("first-key" in option for option in options)
 
 
-@pytest.mark.parametrize("text", [None, "", "\n"])
-def test_a_file_without_a_key_is_an_error(tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize("text", [None, b"", b"\n", b"# a comment\n", b"\xff\xfe"])
+def test_a_file_without_a_key_is_an_error(tmp_path: Path, text: bytes | None) -> None:
     keys = tmp_path / "keys"
     if text is not None:
-        keys.write_text(text)
+        keys.write_bytes(text)
     with pytest.raises(UnreadableSettingsError, match="keys"):
         dataclasses.replace(SETTINGS, api_keys_file=str(keys)).api_key()
 
@@ -342,6 +343,7 @@ def _program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, requests_per_user:
         return run(users, 1, requests=requests_per_user * users + users).requests, f"digest {asked['seed']}"
 
     monkeypatch.setattr(program, "drive", driven)
+    monkeypatch.setattr(program, "find_out", lambda url: Wire(url=url, says="HTTP without TLS"))
     (tmp_path / "tokenizer.json").write_text("{}")
     settings = dataclasses.replace(
         SETTINGS, tokenizer=str(tmp_path), results=str(tmp_path / "results"), concurrencies=(8,)

@@ -13,8 +13,8 @@ OPERATOR_NAMESPACE: Final = "hyperpod-inference-system"
 """Namespace of the operator and of its routers."""
 
 ROUTING_PORT: Final = 443
-"""Port of the router's Service, which speaks HTTP without TLS (SageMaker developer guide, disaggregated prefill and decode,
-"Invoke your endpoint": `ROUTER_URL=http://…-routing-service…:443`, 2026-11-30)."""
+"""Port of the router's Service, documented without TLS (SageMaker developer guide, disaggregated prefill and decode, "Invoke
+your endpoint": `ROUTER_URL=http://…-routing-service…:443`, called with `curl -k`, 2026-11-30). Proof and benchmark find out."""
 
 
 def routing_service(deployment: Deployment) -> str:

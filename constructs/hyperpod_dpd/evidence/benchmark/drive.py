@@ -19,7 +19,14 @@ class RunFailedError(Exception):
 
 
 def drive(
-    settings: Settings, folder: Path, *, tokenizer: Path, concurrency: int, seed: str, requests: int
+    settings: Settings,
+    folder: Path,
+    *,
+    tokenizer: Path,
+    trusts_any_certificate: bool = False,
+    concurrency: int,
+    seed: str,
+    requests: int,
 ) -> tuple[tuple[Request, ...], str]:
     """Send `requests` requests with `concurrency` users; return the requests and the digest of their prompts.
 
@@ -32,7 +39,10 @@ def drive(
     command += arguments(settings, folder, tokenizer=tokenizer, concurrency=concurrency, requests=requests)
     done = subprocess.run(  # noqa: S603 - our own module
         command,
-        env=_environment(settings, folder, seed=seed, prompts=requests),
+        env={
+            **_environment(settings, folder, seed=seed, prompts=requests),
+            **({"BENCH_TRUST_ANY_CERTIFICATE": "yes"} if trusts_any_certificate else {}),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

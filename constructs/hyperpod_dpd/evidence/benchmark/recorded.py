@@ -4,7 +4,8 @@ usage: python -m hyperpod_dpd.evidence.benchmark.recorded RECORD genai-bench-opt
 
 genai-bench itself keeps neither the headers of an answer nor its cached tokens, draws its prompts from a generator that cannot
 be seeded, and forgets what it cuts off at the end of a run. What it sends and how it times an answer stays its own.
-The environment says the rest: `BENCH_SEED`, `BENCH_PROMPTS` (how many prompts the digest is of), `BENCH_API_KEY`.
+The environment says the rest: `BENCH_SEED`, `BENCH_PROMPTS` (how many prompts the digest is of), `BENCH_API_KEY`,
+`BENCH_TRUST_ANY_CERTIFICATE`.
 """
 
 import hashlib
@@ -67,6 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         if key := os.environ.get("BENCH_API_KEY"):
             # not by an option: genai-bench writes its options into its log and its result
             send_key(key)
+        if os.environ.get("BENCH_TRUST_ANY_CERTIFICATE") == "yes":
+            trust_any_certificate()
         cli.main(args=["benchmark", *options], prog_name="genai-bench", standalone_mode=False)
         recorder.end()
     return 0
@@ -167,6 +170,17 @@ def send_key(key: str) -> None:
         self.headers = {**self.headers, "Authorization": f"Bearer {key}"}
 
     OpenAIUser.on_start = started
+
+
+def trust_any_certificate() -> None:
+    """Take the endpoint's certificate as it is."""
+    from functools import partial  # noqa: PLC0415
+
+    import requests  # noqa: PLC0415 - after locust has patched sockets
+    import urllib3  # noqa: PLC0415
+
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    requests.post = partial(requests.post, verify=False)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hyperpod_dpd.evidence.api_key import first_key
 from hyperpod_dpd.evidence.results import System, read_as
 
 
@@ -47,12 +48,9 @@ class Settings:
         if self.api_keys_file is None:
             return None
         try:
-            lines = Path(self.api_keys_file).read_text(encoding="utf-8").split()
+            return first_key(Path(self.api_keys_file))
         except OSError as error:
-            raise UnreadableSettingsError(f"`{self.api_keys_file}`: {error.strerror}") from None
-        if not lines:
-            raise UnreadableSettingsError(f"`{self.api_keys_file}` has no key")
-        return lines[0]
+            raise UnreadableSettingsError(f"the keys cannot be read: {error}") from None
 
 
 class UnreadableSettingsError(ValueError):

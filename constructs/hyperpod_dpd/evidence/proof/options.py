@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hyperpod_dpd.evidence.api_key import first_key
 from hyperpod_dpd.evidence.proof.target import CHAT, COMPLETIONS, Target
 
 
@@ -95,11 +96,7 @@ def with_key(options: Options) -> Target:
     """
     if options.api_key_file is None:
         return options.target
-    lines = (line.strip() for line in options.api_key_file.read_text(encoding="utf-8").splitlines())
-    keys = [line for line in lines if line and not line.startswith("#")]
-    if not keys:
-        raise OSError(f"`{options.api_key_file}` has no key")
-    return replace(options.target, api_key=keys[0])
+    return replace(options.target, api_key=first_key(options.api_key_file))
 
 
 def _target(given: argparse.Namespace) -> Target:

@@ -17,7 +17,8 @@ from hyperpod_dpd.evidence.proof.report import notes, numbers, sources
 from hyperpod_dpd.evidence.proof.result import ProofResult, Verdict
 from hyperpod_dpd.evidence.proof.send import Sent, send
 from hyperpod_dpd.evidence.proof.target import Target
-from hyperpod_dpd.evidence.proof.web import Deadline
+from hyperpod_dpd.evidence.proof.web import Deadline, NoAnswerError
+from hyperpod_dpd.evidence.proof.wire import GREETING_SECONDS, find_out
 
 POLL_SECONDS: Final = 0.5
 """Between two readings of counters that have not moved yet."""
@@ -53,6 +54,7 @@ def prove(
         _await_end_of_others(target, say)
     started = time.monotonic()
     deadline = Deadline(target.timeout_seconds)
+    target, spoken = _as_spoken(target, deadline, say)
     say(f"reading the counters of {1 + len(target.prefillers) + len(target.decoders)} processes")
     case = _observed(target, deadline, say)
     extra: list[str] = []
@@ -68,11 +70,27 @@ def prove(
     return ProofResult(
         verdict=Verdict.FAILED if findings else Verdict.PROVED,
         findings=findings,
-        sources=tuple(sources(case)),
+        sources=(*sources(case), *spoken),
         numbers=numbers(case),
         notes=(*notes(case), *extra),
         seconds=time.monotonic() - started,
     )
+
+
+def _as_spoken(
+    target: Target, deadline: Deadline, say: Callable[[str], None]
+) -> tuple[Target, tuple[str, ...]]:
+    """Return the target with the scheme that AWS's router speaks, and a source that says so; this project's is known."""
+    if target.router_metrics:
+        return target, ()
+    try:
+        wire = find_out(target.url, seconds=deadline.at_most(GREETING_SECONDS))
+    except NoAnswerError:
+        # the first prompt finds that, too, and a finding says so
+        return target, ()
+    say(f"the endpoint speaks {wire.says}")
+    trusting = target.trusts_any_certificate or bool(wire.doubt)
+    return replace(target, url=wire.url, trusts_any_certificate=trusting), (f"answers over {wire.says}",)
 
 
 def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) -> Case:

@@ -22,6 +22,7 @@ class Target:
         path: `COMPLETIONS` or `CHAT`.
         router_metrics: whether `<url>/metrics` is this project's router. AWS's router shows none: the workers' counters
             and logs are the evidence then.
+        trusts_any_certificate: whether the endpoint's certificate is taken as it is; otherwise it has to be valid.
         api_key: bearer key of the endpoint.
         transfer: how the KV cache travels.
         tensor_parallel: ranks of every worker; each sends a notification of its own.
@@ -53,6 +54,7 @@ class Target:
     threshold_tokens: int | None
     path: str = COMPLETIONS
     router_metrics: bool = True
+    trusts_any_certificate: bool = False
     api_key: str | None = None
     transfer: Transfer = "lmcache-pd"
     tensor_parallel: int = 1
