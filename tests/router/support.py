@@ -152,6 +152,8 @@ async def running(
             "--tensor-parallel": str(config.tensor_parallel_size),
             "--threshold": "512",
             "--health-interval-seconds": "0.05",
+            # a busy machine is no dead worker; what has ended refuses connections at once
+            "--health-timeout-seconds": "20",
             "--drain-grace-seconds": "0.3",
             "--notification-timeout-seconds": "15",
             "--prefill-timeout-seconds": "5",
