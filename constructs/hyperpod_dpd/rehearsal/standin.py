@@ -9,6 +9,9 @@ from hyperpod_dpd.catalog.models import ModelGeometry
 _VOCABULARY = 16_032
 """Enough for the ids that clients send, and divisible by 16 ranks."""
 
+_SPECIAL = ("<0>", "<1>", "<2>")
+"""The first tokens. Special tokens are cut out of words that contain them: none may be the beginning of a word."""
+
 
 def write_standin(folder: Path, geometry: ModelGeometry) -> None:
     """Write configuration and tokenizer of a dense model with the shape `geometry`; vLLM makes dummy weights up.
@@ -44,9 +47,9 @@ def write_standin(folder: Path, geometry: ModelGeometry) -> None:
     }
     tokenizer = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "t0",
-        "eos_token": "t1",
-        "unk_token": "t2",
+        "bos_token": _SPECIAL[0],
+        "eos_token": _SPECIAL[1],
+        "unk_token": _SPECIAL[2],
         "model_max_length": geometry.max_position_tokens,
         "chat_template": "{% for message in messages %}{{ message['content'] }} {% endfor %}",
     }
@@ -59,7 +62,8 @@ def write_standin(folder: Path, geometry: ModelGeometry) -> None:
 
 
 def _words() -> dict[str, Any]:
-    """Return a tokenizer for which the word `t<i>` is the token `i`."""
+    """Return a tokenizer for which the word `t<i>` is the token `i`, from the first that is not special on."""
+    words = [*_SPECIAL, *(f"t{index}" for index in range(len(_SPECIAL), _VOCABULARY))]
     return {
         "version": "1.0",
         "truncation": None,
@@ -71,7 +75,7 @@ def _words() -> dict[str, Any]:
         "decoder": None,
         "model": {
             "type": "WordLevel",
-            "vocab": {f"t{index}": index for index in range(_VOCABULARY)},
-            "unk_token": "t2",
+            "vocab": {word: index for index, word in enumerate(words)},
+            "unk_token": _SPECIAL[2],
         },
     }
