@@ -76,14 +76,14 @@ render: $(VENV)/.runtime ## render the Kubernetes manifests of every deployment 
 .PHONY: rehearse
 rehearse: $(VENV)/.dev ## run the rendered manifests of DEPLOYMENT on this machine: DPD and baseline, 2.5 minutes, no GPU
 	@mkdir -p build/rehearsal
-	$(BIN)/dpd rehearse '$(DEPLOYMENT)' --html build/rehearsal/rehearsal.html --json build/rehearsal/rehearsal.json --results build/rehearsal/results
+	$(BIN)/dpd rehearse '$(DEPLOYMENT)' --html build/rehearsal/rehearsal.html --json build/rehearsal/rehearsal.json --results build/rehearsal/results --simulate
 
 REHEARSED_FAULTS := decoder-crash decoder-restart-in-place prefill-slow notify-loss=5% router-restart rolling-restart client-disconnects=20%
 
 .PHONY: rehearse-faults
 rehearse-faults: $(VENV)/.dev ## run DEPLOYMENT under every fault, one after the other (about 11 minutes)
 	@mkdir -p build/rehearsal
-	for fault in $(REHEARSED_FAULTS); do $(BIN)/dpd rehearse '$(DEPLOYMENT)' --fault "$$fault" --json "build/rehearsal/$${fault%%=*}.json"; done
+	for fault in $(REHEARSED_FAULTS); do $(BIN)/dpd rehearse '$(DEPLOYMENT)' --simulate --fault "$$fault" --json "build/rehearsal/$${fault%%=*}.json"; done
 
 .PHONY: rehearse-streams
 rehearse-streams: $(VENV)/.dev ## send 1,000 streams at once through the router of DEPLOYMENT

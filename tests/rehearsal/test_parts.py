@@ -16,6 +16,7 @@ from hyperpod_dpd.planner.workload import FixedLengths
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.container import PodView, environment_of, expanded
 from hyperpod_dpd.rehearsal.faults import FaultError, parse_fault
+from hyperpod_dpd.rehearsal.inject import inject
 from hyperpod_dpd.rehearsal.leftover import left_over
 from hyperpod_dpd.rehearsal.metrics import parse
 from hyperpod_dpd.rehearsal.options import Options
@@ -25,10 +26,12 @@ from hyperpod_dpd.rehearsal.process import LocalProcess, left_behind
 from hyperpod_dpd.rehearsal.prompts import requests
 from hyperpod_dpd.rehearsal.rehearsal import rehearse_profiles
 from hyperpod_dpd.rehearsal.run import _Rehearsal
+from hyperpod_dpd.rehearsal.simulated import SimulatedEngines
 from hyperpod_dpd.rehearsal.trouble import RefusedError
-from tests.rehearsal.support import RENDERED, deployment, planned
+from tests.rehearsal.support import RENDERED, copied, deployment, planned
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 120
+"""Against hanging; nothing here is about times."""
 
 
 # Kubernetes' rules ----------------------------------------------------------------------------------------------------
@@ -140,6 +143,17 @@ def test_a_fault_that_hits_nobody_is_refused_before_anything_starts(
         rehearse_profiles(deployment(), [(profile, RENDERED / profile)], options=options)
     (trouble,) = error.value.troubles
     assert says in trouble.says
+
+
+@pytest.mark.parametrize("share", ["maxUnavailable: 0", "minAvailable: 1", "minAvailable: 50%"])
+def test_a_rolling_restart_that_a_budget_never_allows_is_refused(share: str, tmp_path: Path) -> None:
+    folder = copied(tmp_path, {"decode.yaml": [("maxUnavailable: 1\n  unhealthy", f"{share}\n  unhealthy")]})
+    options = Options(faults=(parse_fault("rolling-restart"),))
+    with pytest.raises(RefusedError) as error:
+        rehearse_profiles(deployment(), [("self-managed", folder)], options=options)
+    (trouble,) = error.value.troubles
+    assert "lets none of its 1 pods go, and `rolling-restart@10s` would wait for ever" in trouble.says
+    assert Path(trouble.file or "").name == "decode.yaml"
 
 
 def test_what_is_left_over_is_a_trouble_unless_the_fault_takes_the_books_with_it() -> None:
@@ -323,8 +337,11 @@ async def test_a_container_that_ends_is_started_again_in_the_same_pod(tmp_path: 
 async def test_a_pod_that_never_gets_ready_is_said_with_its_log(tmp_path: Path) -> None:
     probe = "readinessProbe: {httpGet: {path: /health, port: 8000}}"
     async with shell_cluster(tmp_path / "c", "echo no such flag >&2; exit 2", probe=probe) as cluster:
+        (pod,) = cluster.alive
+        while pod.restarts < 2:  # noqa: ASYNC110 -- the pod's own events are the cluster's
+            await asyncio.sleep(0.01)
         with pytest.raises(RefusedError) as error:
-            await cluster.ready(1.5)
+            await cluster.ready(0.1)
     (trouble,) = error.value.troubles
     assert "exit statuses 2, 2" in trouble.says
     assert "| no such flag" in trouble.fix
@@ -332,7 +349,7 @@ async def test_a_pod_that_never_gets_ready_is_said_with_its_log(tmp_path: Path) 
 
 async def test_an_eviction_waits_until_the_budget_allows_it(tmp_path: Path) -> None:
     async with shell_cluster(tmp_path / "c", "exec sleep 600", replicas=2) as cluster:
-        await cluster.ready(10)
+        await cluster.ready(LIMIT_SECONDS)
         first, second = cluster.alive
         first.terminating = True  # one is unavailable, and the budget allows no second
         eviction = asyncio.create_task(cluster.evict(second))
@@ -346,12 +363,44 @@ async def test_an_eviction_waits_until_the_budget_allows_it(tmp_path: Path) -> N
         assert second.gone
 
 
+async def test_pods_that_would_disturb_each_other_start_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimulatedEngines, "one_by_one", True)
+    plan = planned(tmp_path / "manifests", {})
+    cluster = LocalCluster(plan, folder=tmp_path / "run", geometry=resolve(deployment()).geometry)
+    async with asyncio.timeout(LIMIT_SECONDS), cluster:
+        first, second, _ = cluster.alive
+        while not first.ready:
+            assert not any(each.running for each in second.containers)
+            assert not all(pod.ready for pod in cluster.alive)
+            await cluster.next_change()
+        await cluster.ready(LIMIT_SECONDS)
+        assert second.ready
+    assert cluster.left_behind() == []
+
+
+async def test_a_fault_waits_for_somebody_to_hit(tmp_path: Path) -> None:
+    plan = planned(tmp_path / "manifests", {})
+    cluster = LocalCluster(plan, folder=tmp_path / "run", geometry=resolve(deployment()).geometry)
+    async with asyncio.timeout(LIMIT_SECONDS), cluster:
+        (decoder,) = cluster.of("decode")
+        await decoder.lose()
+        crash = asyncio.create_task(inject(parse_fault("decoder-restart-in-place@0s"), cluster))
+        slow = asyncio.create_task(inject(parse_fault("prefill-slow@0s"), cluster))
+        await slow  # and it waits until the prefiller can be told
+        assert not crash.done()
+        cluster.replace(decoder)
+        await crash
+    assert cluster.left_behind() == []
+
+
 async def test_a_lost_pod_comes_back_with_another_address(tmp_path: Path) -> None:
     async with shell_cluster(tmp_path / "c", "exec sleep 600") as cluster:
-        await cluster.ready(10)
+        await cluster.ready(LIMIT_SECONDS)
         (lost,) = cluster.alive
         fresh = await cluster.lose(lost, replaced_after_seconds=0)
-        await cluster.ready(10)
+        await cluster.ready(LIMIT_SECONDS)
         assert cluster.alive == [fresh]
         assert fresh.address != lost.address
         assert lost.restarts == 0

@@ -30,7 +30,9 @@ from tests.support.deployments import ROOT
 
 pytestmark = pytest.mark.slow
 
-LIMIT_SECONDS = 90
+LIMIT_SECONDS = 300
+"""Against hanging."""
+
 QUICK = Options(
     compression=20.0,
     users=(2, 4),
@@ -133,9 +135,8 @@ async def test_an_inverted_threshold_is_caught_by_what_the_router_does(
 
 async def test_a_router_that_refuses_its_arguments_is_shown_with_what_it_says(tmp_path: Path) -> None:
     edits = {"router.yaml": [("--max-requests=512", "--max-requests=many")]}
-    options = Options(monitors=False, proves=False, ready_seconds=6.0)
     with pytest.raises(RefusedError) as error:
-        await run(tmp_path, edits, options)
+        await run(tmp_path, edits, Options(monitors=False, proves=False))
     (trouble,) = error.value.troubles
     assert "Deployment `llama-3-3-70b-p5-system/router` is not ready" in trouble.says
     assert "--max-requests" in trouble.fix
@@ -207,7 +208,7 @@ def test_an_interrupted_rehearsal_leaves_no_process(number: signal.Signals, tmp_
         assert len(_processes_of(scratch)) >= 3
         process.send_signal(number)
         code = process.wait(LIMIT_SECONDS)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + LIMIT_SECONDS
     while _processes_of(scratch) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert _processes_of(scratch) == []

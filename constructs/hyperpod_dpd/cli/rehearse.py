@@ -15,7 +15,7 @@ from hyperpod_dpd.cli.rehearse_view import showing
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.lint.read import UnreadableManifestError
 from hyperpod_dpd.planner.simulation import PromptTooLongError
-from hyperpod_dpd.rehearsal.engines import gpus, interpreter_with_engines
+from hyperpod_dpd.rehearsal.engines import Gpu, gpus, interpreter_with_engines
 from hyperpod_dpd.rehearsal.faults import KINDS, Fault, FaultError, parse_fault
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.packages import refuse_without_packages
@@ -171,6 +171,8 @@ def _unwritable(arguments: Namespace) -> Iterator[tuple[Path, str]]:
             yield file, f"cannot be written: there is no folder `{file.parent}`"
         elif not os.access(file if file.exists() else file.parent, os.W_OK):
             yield file, "cannot be written"
+    if arguments.results is not None and arguments.fault:
+        yield arguments.results, "would stay empty: with `--fault` nothing is run that can be compared"
     for folder in filter(None, (arguments.results, arguments.keep)):
         there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not there.is_dir():
@@ -179,17 +181,21 @@ def _unwritable(arguments: Namespace) -> Iterator[tuple[Path, str]]:
             yield folder, f"cannot be written: nothing may be made in `{there}`"
 
 
+def _needing_simulation(arguments: Namespace) -> Iterator[str]:
+    """Yield what real engines cannot do."""
+    yield from (f"`{each}`" for each in arguments.fault if not each.kind.works_on_real_engines)
+    if arguments.compression not in (None, 1.0):
+        yield f"`--compression {arguments.compression:g}`"
+    if arguments.results is not None:
+        # one rank on one GPU is not the system that the manifests describe
+        yield "`--results`"
+
+
 def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments: Namespace) -> Exit:
-    devices = 0 if arguments.simulate or interpreter_with_engines() is None else gpus()
-    needs_simulation = [
-        str(each) for each in arguments.fault if devices and not each.kind.works_on_real_engines
-    ]
-    if needs_simulation or (devices and arguments.compression not in (None, 1.0)):
-        given = (
-            ", ".join(f"`{each}`" for each in needs_simulation)
-            or f"`--compression {arguments.compression:g}`"
-        )
-        print_line(str(arguments.file), "error", f"{given} needs simulated engines. help: add `--simulate`")
+    devices = () if arguments.simulate or interpreter_with_engines() is None else gpus()
+    if devices and (needing := list(_needing_simulation(arguments))):
+        says = f"{', '.join(needing)} needs simulated engines. help: add `--simulate`"
+        print_line(str(arguments.file), "error", says)
         return Exit.UNREADABLE
     try:
         refuse_without_packages()
@@ -231,7 +237,7 @@ def _folders(arguments: Namespace, deployment: Deployment) -> list[tuple[str, Pa
     return [(name, root / name) for name in dict.fromkeys(profiles)]
 
 
-def _options(arguments: Namespace, deployment: Deployment, devices: int) -> Options:
+def _options(arguments: Namespace, deployment: Deployment, devices: tuple[Gpu, ...]) -> Options:
     return Options(
         compression=arguments.compression or (1.0 if arguments.fault or devices else _COMPRESSION),
         gpus=devices,

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import random
 import shutil
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,10 @@ import aiohttp
 
 from hyperpod_dpd.catalog.models import ModelGeometry
 from hyperpod_dpd.lint.model import KubernetesObject
-from hyperpod_dpd.lint.policies import selects
 from hyperpod_dpd.rehearsal.addresses import Addresses
 from hyperpod_dpd.rehearsal.api_server import ApiServer, endpoint_slice
 from hyperpod_dpd.rehearsal.container import base_environment
-from hyperpod_dpd.rehearsal.engines import Engines
+from hyperpod_dpd.rehearsal.engines import Engines, Gpu
 from hyperpod_dpd.rehearsal.metrics import scrape
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.pod import Adaptation, LocalPod
@@ -29,10 +29,13 @@ from hyperpod_dpd.rehearsal.real import RealEngines
 from hyperpod_dpd.rehearsal.relay import ServiceRelay
 from hyperpod_dpd.rehearsal.simulated import SimulatedEngines
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
-from hyperpod_dpd.rehearsal.wiring import ServicePlan
+from hyperpod_dpd.rehearsal.wiring import ServicePlan, allows, covers, expected
 
 _END_SECONDS: Final = 15.0
 """What a process gets after SIGTERM when the rehearsal ends; traffic is over by then."""
+
+_CRASHES: Final = 3
+"""Ends in a row after which nobody waits any more for a container to become ready."""
 
 _POLL_SECONDS: Final = 0.1
 _ROUTER_END_SECONDS: Final = 60.0
@@ -59,7 +62,7 @@ class LocalCluster:
         folder: Path,
         geometry: ModelGeometry,
         compression: float = 1.0,
-        gpus: int = 0,
+        gpus: Sequence[Gpu] = (),
     ) -> None:
         """Describe it.
 
@@ -68,7 +71,7 @@ class LocalCluster:
             folder: where volumes, logs and programs go; it is made and stays.
             geometry: the model, for engines whose manifests name none of the catalog.
             compression: simulated seconds that pass for simulated engines in a real one.
-            gpus: GPUs on which real engines run; 0: engines are simulated.
+            gpus: GPUs on which real engines run; none: engines are simulated.
 
         Raises:
             RefusedError: the plan has troubles, or what containers run is not installed.
@@ -108,10 +111,13 @@ class LocalCluster:
             self._api_url = await self._api_server.start(self.addresses.api_server)
             self._stack.push_async_callback(self._api_server.stop)
             await self._start_relays()
-            await self._stack.enter_async_context(self._publishing())
-            for placement in self.plan.placements:
-                for node in placement.nodes:
-                    self._start_pod(placement.plan, node)
+            await self._stack.enter_async_context(_beside(self._publish(), "publish endpoints"))
+            pods = [
+                self._new_pod(placement.plan, node)
+                for placement in self.plan.placements
+                for node in placement.nodes
+            ]
+            await self._stack.enter_async_context(_beside(self._start(pods), "start pods"))
         except BaseException:
             await self.close()
             raise
@@ -160,28 +166,45 @@ class LocalCluster:
 
     # -- pods -------------------------------------------------------------------------------------------------------
 
-    def _start_pod(self, plan: PodPlan, node: str) -> LocalPod:
+    async def _start(self, pods: Sequence[LocalPod]) -> None:
+        for pod in pods:
+            self._start_pod(pod)
+            if self.engines.one_by_one and pod.plan.worker is not None:
+                await self.until_ready(pod)
+
+    def _start_pod(self, pod: LocalPod) -> None:
+        self.events.append(f"{pod.name} started on {pod.node}")
+        pod.start()
+        self._happened.set()
+
+    def replace(self, pod: LocalPod) -> LocalPod:
+        """Start the successor of `pod`, on its node and its GPU."""
+        fresh = self._new_pod(pod.plan, pod.node, place=pod.place)
+        self._start_pod(fresh)
+        return fresh
+
+    def _new_pod(self, plan: PodPlan, node: str, *, place: int | None = None) -> LocalPod:
         assert self._http is not None
         address = self.addresses.pod()
+        place = len(self.pods) if place is None else place
         pod = LocalPod(
             plan,
             node=node,
             address=address,
             folder=self.folder / "pods",
-            extra={**self.marked, **self._local_variables(plan, address)},
+            place=place,
+            extra={**self.marked, **self._local_variables(plan, address, place)},
             adaptation=self._adaptation(plan, address),
             http=self._http,
             changed=self.changed,
         )
         self.pods.append(pod)
-        self.events.append(f"{pod.name} started on {node}")
-        pod.start()
-        self._happened.set()
         return pod
 
-    def _local_variables(self, plan: PodPlan, address: str) -> dict[str, str]:
+    def _local_variables(self, plan: PodPlan, address: str, place: int) -> dict[str, str]:
         if plan.worker is not None:
-            return self.engines.variables(plan.worker, address=address, names=self.names(plan.namespace))
+            names = self.names(plan.namespace)
+            return self.engines.variables(plan.worker, address=address, names=names, place=place)
         if plan.router is not None:
             return {
                 "DPD_ROUTER_HOST": address,
@@ -202,6 +225,7 @@ class LocalCluster:
             command=command,
             text=partial(engines.text, address=address, names=names),
             probe_speed=engines.probe_speed,
+            image=engines.image if worker is not None else {},
         )
 
     def names(self, namespace: str) -> dict[str, str]:
@@ -231,22 +255,30 @@ class LocalCluster:
     async def until_ready(self, pod: LocalPod) -> None:
         """Wait until `pod` is ready, or gone."""
         while not pod.ready and not pod.gone:
-            await self._next_change()
+            await self.next_change()
 
     async def ready(self, timeout_seconds: float) -> None:
-        """Wait until every pod is ready.
+        """Wait until every pod is ready; not for one that has crashed again and again.
 
         Raises:
-            RefusedError: with what every pod that is not ready said last.
+            RefusedError: with what every pod that crashes, or else that is not ready, said last.
         """
-        try:
+        begin = time.monotonic()
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
-                while not all(pod.ready for pod in self.alive):
-                    await self._next_change()
-        except TimeoutError:
-            raise RefusedError(
-                tuple(self._not_ready(pod, timeout_seconds) for pod in self.alive if not pod.ready)
-            ) from None
+                while self._late() and not self._crashing():
+                    await self.next_change()
+        if late := self._crashing() or self._late():
+            seconds = time.monotonic() - begin
+            raise RefusedError(tuple(self._not_ready(pod, seconds) for pod in late))
+
+    def _late(self) -> list[LocalPod]:
+        return [pod for pod in self.alive if not pod.ready]
+
+    def _crashing(self) -> list[LocalPod]:
+        return [
+            pod for pod in self._late() if any(container.crashes >= _CRASHES for container in pod.containers)
+        ]
 
     def _not_ready(self, pod: LocalPod, seconds: float) -> Trouble:
         node = pod.plan.pod.node
@@ -255,7 +287,7 @@ class LocalCluster:
         )
         return Trouble(
             kind=Kind.RUNNING,
-            says=f"pod of {pod.plan.owner.title} is not ready after {seconds:g} s: {pod.trouble()}",
+            says=f"pod of {pod.plan.owner.title} is not ready after {seconds:.0f} s: {pod.trouble()}",
             fix=f"read its log:\n{logs}" if logs else "look at its probes",
             file=node.file,
             line=node.line,
@@ -265,7 +297,7 @@ class LocalCluster:
         """Tell everybody who waits that something about a pod is another."""
         self._happened.set()
 
-    async def _next_change(self) -> None:
+    async def next_change(self) -> None:
         """Wait for the next change of a pod; others may have been told of it already."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -342,15 +374,6 @@ class LocalCluster:
         ]
         return (self._random.choice(open_to).address, port) if open_to else None
 
-    @asynccontextmanager
-    async def _publishing(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._publish(), name="publish endpoints")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
     async def _publish(self) -> None:
         while True:
             await self._happened.wait()
@@ -368,7 +391,7 @@ class LocalCluster:
         self.events.append(f"{pod.name} lost with {pod.node}")
         await pod.lose()
         await asyncio.sleep(replaced_after_seconds)
-        return self._start_pod(pod.plan, pod.node)
+        return self.replace(pod)
 
     async def evict(self, pod: LocalPod) -> LocalPod:
         """Evict a pod as a node drain does: wait until its disruption budget allows it, then end and replace it.
@@ -376,31 +399,37 @@ class LocalCluster:
         The replacement starts when the old pod is gone: its node and its GPUs are those of the old one.
         """
         while not self._disruption_allowed(pod.plan):
-            await self._next_change()
+            await self.next_change()
         self.events.append(f"{pod.name} evicted")
         await pod.delete()
-        return self._start_pod(pod.plan, pod.node)
+        return self.replace(pod)
 
     def _disruption_allowed(self, plan: PodPlan) -> bool:
         return all(
             self._allows(budget)
             for budget in self.plan.manifests.of_kind("PodDisruptionBudget")
-            if _covers(budget, plan)
+            if covers(budget, plan)
         )
 
     def _allows(self, budget: KubernetesObject) -> bool:
-        healthy = sum(pod.ready and not pod.terminating for pod in self.alive if _covers(budget, pod.plan))
-        expected = sum(
-            placement.plan.replicas for placement in self.plan.placements if _covers(budget, placement.plan)
-        )
-        available = budget.node.text_at("spec", "minAvailable")
-        if available is not None:
-            return healthy > _share(available, expected)
-        return healthy > expected - _share(budget.node.text_at("spec", "maxUnavailable") or "0", expected)
+        healthy = sum(pod.ready and not pod.terminating for pod in self.alive if covers(budget, pod.plan))
+        plans = [placement.plan for placement in self.plan.placements]
+        return allows(budget, healthy=healthy, expected=expected(budget, plans))
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Do `work` beside the block, and end it with the block."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _engines(
-    plan: RehearsalPlan, folder: Path, geometry: ModelGeometry, compression: float, gpus: int
+    plan: RehearsalPlan, folder: Path, geometry: ModelGeometry, compression: float, gpus: Sequence[Gpu]
 ) -> Engines:
     if not gpus:
         return SimulatedEngines(folder, geometry=geometry, compression=compression)
@@ -424,15 +453,3 @@ def router_port(pod: LocalPod) -> int:
     """Return the HTTP port of a router's pod."""
     assert pod.plan.router is not None
     return pod.plan.router.http_port
-
-
-def _covers(budget: KubernetesObject, plan: PodPlan) -> bool:
-    selector = budget.node.get("spec", "selector")
-    return budget.namespace == plan.namespace and selector is not None and selects(selector, plan.labels)
-
-
-def _share(text: str, whole: int) -> int:
-    """Return a number, or a share of `whole` in per cent, rounded up as Kubernetes does."""
-    if text.endswith("%"):
-        return -(-int(text[:-1]) * whole // 100)
-    return int(text)

@@ -76,6 +76,7 @@ class LocalContainer:
         plan: ContainerPlan,
         pod: PodView,
         *,
+        image: Mapping[str, str],
         extra: Mapping[str, str],
         adapt: Callable[[list[str]], list[str]],
         probe_speed: float,
@@ -88,6 +89,7 @@ class LocalContainer:
         Args:
             plan: the container.
             pod: its pod.
+            image: variables of its image, over which the container's own go.
             extra: variables of the rehearsal, which come after the container's own.
             adapt: turns its command into what runs here.
             probe_speed: how many times as often as the manifest says probes run, and how much shorter a crashed
@@ -99,6 +101,9 @@ class LocalContainer:
         self.plan = plan
         self.ready = False
         self.restarts = 0
+        self.crashes = 0
+        """Ends since it was last ready."""
+
         self.last_probe = ""
         self.exit_codes: list[int] = []
         self.log = logs
@@ -108,7 +113,7 @@ class LocalContainer:
         self._ending = asyncio.Event()
         self._process: LocalProcess | None = None
         own = environment_of(plan, pod)
-        self._environment = {"HOME": str(pod.folder), **own, **extra}
+        self._environment = {**image, "HOME": str(pod.folder), **own, **extra}
         self._speed = probe_speed
         self.command = adapt([pod.local(expanded(word, own), plan) for word in plan.command])
 
@@ -134,6 +139,7 @@ class LocalContainer:
                 return
             delay = _RESTART_DELAYS_SECONDS[min(self.restarts, len(_RESTART_DELAYS_SECONDS) - 1)]
             self.restarts += 1
+            self.crashes += 1
             self._changed()
             await asyncio.sleep(delay / self._speed)
 
@@ -224,6 +230,7 @@ class LocalContainer:
     def _set_ready(self, *, ready: bool) -> None:
         if ready != self.ready:
             self.ready = ready
+            self.crashes = 0 if ready else self.crashes
             self._changed()
 
 

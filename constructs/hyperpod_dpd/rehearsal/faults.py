@@ -70,6 +70,7 @@ _LATE: Final = frozenset(
 """Whatever holds requests up may bring these."""
 
 CLIENT_DISCONNECTS: Final = "client-disconnects"
+ROLLING_RESTART: Final = "rolling-restart"
 
 KINDS: Final = {
     kind.name: kind
@@ -113,7 +114,7 @@ KINDS: Final = {
             may_alert=_LATE | {"DpdRouterDown", "DpdPdBufferLost", "DpdNoDecoder"},
         ),
         FaultKind(
-            name="rolling-restart",
+            name=ROLLING_RESTART,
             says="every pod is evicted and replaced, one after the other, as its disruption budget allows",
             may_alert=_LATE
             | {"DpdRouterDown", "DpdNoDecoder", "DpdDecodeWorkersMissing", "DpdPrefillWorkersMissing"},

@@ -9,7 +9,7 @@ import aiohttp
 
 from hyperpod_dpd.lint.model import Worker
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
-from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, Fault
+from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, ROLLING_RESTART, Fault
 from hyperpod_dpd.rehearsal.pod import LocalPod
 from hyperpod_dpd.spec import Role
 
@@ -25,12 +25,19 @@ def _role(worker: Worker | None) -> Role | None:
     return None if worker is None else worker.role
 
 
+async def _hit(cluster: LocalCluster, role: Role) -> list[LocalPod]:
+    """Return the pods of `role`; where another fault has just taken the last one, wait for its successor."""
+    while not (found := _pods(cluster, role)):
+        await cluster.next_change()
+    return found
+
+
 async def _decoder_crash(cluster: LocalCluster, _: float) -> None:
-    await cluster.lose(_pods(cluster, Role.DECODE)[0], replaced_after_seconds=_REPLACEMENT_SECONDS)
+    await cluster.lose((await _hit(cluster, Role.DECODE))[0], replaced_after_seconds=_REPLACEMENT_SECONDS)
 
 
 async def _decoder_restart_in_place(cluster: LocalCluster, _: float) -> None:
-    for container in _pods(cluster, Role.DECODE)[0].containers:
+    for container in (await _hit(cluster, Role.DECODE))[0].containers:
         container.kill()
 
 
@@ -61,8 +68,9 @@ async def _nothing(_cluster: LocalCluster, _value: float) -> None:
 
 
 async def _switch_on(cluster: LocalCluster, role: Role, fault: Mapping[str, str | float]) -> None:
-    for pod in _pods(cluster, role):
+    for pod in await _hit(cluster, role):
         assert pod.plan.worker is not None
+        await cluster.until_ready(pod)
         url = f"{pod.url(pod.plan.worker.http_port)}/simulator/faults"
         async with cluster.http.post(url, json=[fault]) as answer:
             answer.raise_for_status()
@@ -74,7 +82,7 @@ _ACTIONS: Final[Mapping[str, Callable[[LocalCluster, float], Awaitable[None]]]] 
     "prefill-slow": _prefill_slow,
     "notify-loss": _notify_loss,
     "router-restart": _router_restart,
-    "rolling-restart": _rolling_restart,
+    ROLLING_RESTART: _rolling_restart,
     CLIENT_DISCONNECTS: _nothing,
 }
 """What makes each kind of fault happen; the number is its value."""

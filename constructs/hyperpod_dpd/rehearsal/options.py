@@ -1,5 +1,6 @@
 """What is done with a profile."""
 
+from hyperpod_dpd.rehearsal.engines import Gpu
 from hyperpod_dpd.rehearsal.faults import Fault
 from hyperpod_dpd.spec.value import record
 
@@ -26,7 +27,7 @@ class Options:
     """Real seconds of traffic under faults."""
 
     fault_users: int = 16
-    gpus: int = 0
-    """GPUs on which real engines run; 0: engines are simulated."""
+    gpus: tuple[Gpu, ...] = ()
+    """GPUs on which real engines run; none: engines are simulated."""
 
     ready_seconds: float = 120.0

@@ -23,6 +23,8 @@ class Adaptation:
     command: Callable[[list[str]], list[str]]
     text: Callable[[str], str]
     probe_speed: float
+    image: Mapping[str, str]
+    """Variables that an image would bring along."""
 
 
 class LocalPod:
@@ -35,6 +37,7 @@ class LocalPod:
         node: str,
         address: str,
         folder: Path,
+        place: int,
         extra: Mapping[str, str],
         adaptation: Adaptation,
         http: aiohttp.ClientSession,
@@ -45,6 +48,7 @@ class LocalPod:
         Args:
             plan: the workload it belongs to.
             node: node on which the scheduler puts it.
+            place: its number among the pods of the plan; a pod that replaces one has the same.
             address: loopback address that is its own.
             folder: folder of its volumes and logs.
             extra: variables of the rehearsal.
@@ -56,6 +60,7 @@ class LocalPod:
         self.plan = plan
         self.node = node
         self.address = address
+        self.place = place
         self.name = f"{plan.name}-{uid[:_SUFFIX_LENGTH]}"
         self.terminating = False
         self.gone = False
@@ -67,6 +72,7 @@ class LocalPod:
             LocalContainer(
                 container,
                 view,
+                image=adaptation.image,
                 extra=extra,
                 adapt=adaptation.command,
                 probe_speed=adaptation.probe_speed,

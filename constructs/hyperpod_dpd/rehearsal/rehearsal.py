@@ -14,12 +14,14 @@ from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
 from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.planner.shape import Shape
+from hyperpod_dpd.rehearsal.faults import ROLLING_RESTART, Fault
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import shape_of
 from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
-from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
 from hyperpod_dpd.rehearsal.view import Show
+from hyperpod_dpd.rehearsal.wiring import allows, expected
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
 
@@ -126,7 +128,7 @@ def rehearse_profiles(
 
 
 def _cannot_happen(plan: RehearsalPlan, options: Options) -> Iterator[Trouble]:
-    """Yield the faults that would hit nobody in `plan`, or begin when the traffic is over."""
+    """Yield the faults that would hit nobody in `plan`, never end, or begin when the traffic is over."""
     for fault in options.faults:
         needs = fault.kind.needs
         if needs is not None and needs not in roles_of(plan):
@@ -135,11 +137,26 @@ def _cannot_happen(plan: RehearsalPlan, options: Options) -> Iterator[Trouble]:
                 says=f"`{plan.folder}` has no {needs.value} worker that `{fault}` could hit",
                 fix="choose a profile that disaggregates, or another fault",
             )
+        if fault.kind.name == ROLLING_RESTART:
+            yield from _never_evicted(plan, fault)
         if fault.at_seconds >= options.fault_seconds:
             yield Trouble(
                 kind=Kind.ELSEWHERE,
                 says=f"`{fault}` begins when {options.fault_seconds:g} s of traffic are over",
                 fix="raise `--fault-seconds`, or let it begin sooner",
+            )
+
+
+def _never_evicted(plan: RehearsalPlan, fault: Fault) -> Iterator[Trouble]:
+    plans = [each.plan for each in plan.placements]
+    for budget in plan.manifests.of_kind("PodDisruptionBudget"):
+        count = expected(budget, plans)
+        if count and not allows(budget, healthy=count, expected=count):
+            yield trouble(
+                Kind.ELSEWHERE,
+                budget.node.get("spec") or budget.node,
+                f"{budget.title} lets none of its {count} pods go, and `{fault}` would wait for ever, as a node drain does",
+                "allow one, or choose another fault",
             )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import resource
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from hyperpod_dpd.rehearsal.prediction import predict, shape_of
 from hyperpod_dpd.rehearsal.prometheus import Monitoring, program
 from hyperpod_dpd.rehearsal.prompts import Request, requests
 from hyperpod_dpd.rehearsal.traffic import Clients, Ending, Patience
-from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
 from hyperpod_dpd.rehearsal.view import Show
 from hyperpod_dpd.rehearsal.watch import Watch
 from hyperpod_dpd.spec import Deployment, Role
@@ -52,6 +53,9 @@ _SCRAPES_BEFORE: Final = 4.0
 
 BEARABLE_LAG_SECONDS: Final = 0.5
 """Simulated seconds by which engines may fall behind; with more, times say something about this machine only."""
+
+_SIMULATED_STATISTICS_SECONDS: Final = 5.0
+"""Real seconds in which simulated engines show what they did; LMCache itself takes 10."""
 
 _ALERT_SECONDS: Final = 30.0
 """Real seconds within which an alert for a fault has fired: a quarter of an hour for the rules."""
@@ -225,6 +229,7 @@ class _Rehearsal:
         self.alerts: Mapping[str, str] | None = None
         self.proof: ProofResult | None = None
         self.lost_seconds = 0.0
+        self._found: list[Trouble] = []
 
     async def run(self, folder: Path) -> None:
         options = self._options
@@ -351,7 +356,7 @@ class _Rehearsal:
         await counted.look()
         counting = asyncio.create_task(counted.follow(), name="count decisions")
         async with asyncio.TaskGroup() as group:
-            injected = [group.create_task(inject(fault, self._cluster)) for fault in options.faults]
+            injected = [group.create_task(self._inject(fault)) for fault in options.faults]
             traffic = group.create_task(clients.until(source, options.fault_users, done))
             await asyncio.sleep(options.fault_seconds)
             # a rolling restart takes as long as it takes, and traffic goes on until it is over
@@ -362,6 +367,7 @@ class _Rehearsal:
         await asyncio.gather(counting, return_exceptions=True)
         await counted.look()
         await remove_faults(self._cluster)
+        await self._ready_again()
         await self._recover(clients, source)
         return Measurement(
             users=options.fault_users,
@@ -373,6 +379,31 @@ class _Rehearsal:
             real_seconds=time.monotonic() - started,
             counted=counted.grown,
         )
+
+    async def _inject(self, fault: Fault) -> None:
+        """Make a fault happen; one that does not come to its end is a trouble, and holds nobody up for ever."""
+        limit = self._options.ready_seconds * len(self._cluster.alive)
+        try:
+            async with asyncio.timeout(fault.at_seconds + limit):
+                await inject(fault, self._cluster)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            why = f"still under way after {limit:g} s" if isinstance(error, TimeoutError) else str(error)
+            self._found.append(
+                Trouble(
+                    kind=Kind.RUNNING,
+                    says=f"`{fault}` did not come to its end: {why}; last `{self._cluster.events[-1]}`",
+                    fix="read the logs of router and workers; `--keep DIR` keeps them",
+                    file=self._plan.folder,
+                )
+            )
+
+    async def _ready_again(self) -> None:
+        """Wait for the pods that a fault has hit: a real engine takes minutes to start."""
+        self._watch.phase("waiting for every pod to be ready again")
+        try:
+            await self._cluster.ready(self._options.ready_seconds)
+        except RefusedError as error:
+            self._found += error.troubles
 
     async def _recover(self, clients: Clients, source: Iterator[Request]) -> None:
         """Send single requests until the router tries the pairs again that it took for broken: it does after a minute."""
@@ -400,7 +431,10 @@ class _Rehearsal:
         }
 
     async def _states(self) -> dict[str, dict[str, Any]]:
-        states = {}
+        """Return what simulated engines tell of themselves; real ones do not."""
+        states: dict[str, dict[str, Any]] = {}
+        if not self._cluster.engines.simulated:
+            return states
         for pod in self._cluster.alive:
             worker = pod.plan.worker
             if worker is not None:
@@ -457,7 +491,7 @@ class _Rehearsal:
         facts = resolve(self._deployment)
         threshold = self._deployment.routing.threshold_tokens
         transfer = self._deployment.serving.transfer
-        return Target(
+        target = Target(
             url=url,
             model=self._model,
             prefillers=tuple(urls[Role.PREFILL]),
@@ -465,12 +499,16 @@ class _Rehearsal:
             threshold_tokens=threshold if self._disaggregates and threshold != "never" else None,
             api_key=SECRET_VALUE if self._deployment.routing.api_keys_secret else None,
             transfer=transfer.type,
-            tensor_parallel=facts.tensor_parallel,
             chunk_tokens=facts.chunk_tokens,
             max_model_len_tokens=facts.max_model_len_tokens,
             buffer_chunks=facts.decode.pd_buffer.chunks if transfer.type == "lmcache-pd" else None,
             expects_efa=False,
-            statistics_seconds=5.0,
+        )
+        if not self._cluster.engines.simulated:
+            # one rank of each
+            return target
+        return dataclasses.replace(
+            target, tensor_parallel=facts.tensor_parallel, statistics_seconds=_SIMULATED_STATISTICS_SECONDS
         )
 
     # -- verdict ----------------------------------------------------------------------------------------------------
@@ -480,7 +518,7 @@ class _Rehearsal:
         node = self._plan.placements[0].plan.owner.node
         routers = [each.plan.router for each in self._plan.placements if each.plan.router is not None]
         router_node = routers[0].node if routers else node
-        found = []
+        found = list(self._found)
         for measurement in (self.mixed, *self.runs):
             if measurement is None:
                 continue

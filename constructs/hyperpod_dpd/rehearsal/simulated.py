@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from hyperpod_dpd.catalog.engines import version_tuple
@@ -122,6 +123,9 @@ class SimulatedEngines:
     probe_speed = 10.0
     """Nobody wants to watch a startup probe's 10 seconds."""
 
+    one_by_one = False
+    image: Mapping[str, str] = MappingProxyType({})
+
     replaced = (
         "engines: simulated, with the step times of the planner for the instance type of the manifests; no GPU, no weights",
     )
@@ -150,12 +154,15 @@ class SimulatedEngines:
         self._geometry = geometry
         self._compression = compression
 
-    def variables(self, worker: Worker, *, address: str, names: Mapping[str, str]) -> dict[str, str]:
+    def variables(
+        self, worker: Worker, *, address: str, names: Mapping[str, str], place: int
+    ) -> dict[str, str]:
         """Write what the simulated engine of `worker` needs, and return the variables that lead it there.
 
         Raises:
             RefusedError: the catalog cannot say how it behaves.
         """
+        del place
         engine = simulated(worker, self._geometry)
         table = self._settings / f"{address}-names.json"
         table.write_text(json.dumps(dict(names)), encoding="utf-8")

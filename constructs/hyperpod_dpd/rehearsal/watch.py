@@ -54,6 +54,8 @@ class Watch:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def _view(self) -> View:
+        # what is asked below takes a while, and the next phase may begin meanwhile
+        phase, done, total = self._phase, self._done, self._total
         left = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
         decisions: dict[str, float] = {}
         for pod in self._cluster.alive:
@@ -63,9 +65,9 @@ class Watch:
                     decisions[name] = decisions.get(name, 0) + count
         return View(
             profile=self._profile,
-            phase=self._phase,
-            done=self._done,
-            total=self._total,
+            phase=phase,
+            done=done,
+            total=total,
             left_seconds=left,
             roles=tuple([view for role in Role if (view := await self._role(role)) is not None]),
             decisions=decisions,

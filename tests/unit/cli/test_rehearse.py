@@ -55,6 +55,10 @@ def test_a_deployment_with_errors_is_refused_with_its_findings(
     ("arguments", "says"),
     [
         (
+            ["--fault", "decoder-crash", "--results", "results"],
+            "results: error: would stay empty: with `--fault` nothing is run that can be compared",
+        ),
+        (
             ["--manifests", "/nowhere"],
             "/nowhere/self-managed: error: no such folder. help: render the deployment",
         ),
@@ -120,6 +124,35 @@ VIEW = View(
     decisions={"direct": 1.0, "disaggregated": 11.0, "fallback": 0.0},
     events=("decode-abcde lost with decode-0",),
 )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--fault", "prefill-slow"], "`prefill-slow=4@10s` needs simulated engines. help: add `--simulate`"),
+        (["--compression", "2"], "`--compression 2` needs simulated engines"),
+        (["--results", "RESULTS"], "`--results` needs simulated engines"),
+    ],
+)
+def test_what_real_engines_cannot_do_is_said_where_there_are_some(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, line in (("nvidia-smi", "echo 0, GPU-x, 143771"), ("python", "exit 0")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "vllm").write_text(f"#!{tmp_path / 'python'}\n", encoding="utf-8")
+    (tmp_path / "vllm").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    given = [str(tmp_path / "results") if word == "RESULTS" else word for word in arguments]
+    rendered = ["--manifests", str(ROOT / "manifests/rendered/llama-3-3-70b-p5")]
+    assert run(["rehearse", FILE, *rendered, *given]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_terminal_shows_roles_decisions_progress_and_time_left() -> None:

@@ -82,7 +82,8 @@ def comparison_table(rehearsal: Rehearsal, new: ProfileResult, old: ProfileResul
         if other is None or run.observed is None or other.observed is None:
             continue
         seen, base = run.observed, other.observed
-        one_node = _one_node(rehearsal, run)
+        # what the planner says of all ranks of a node is nothing to compare one rank with
+        one_node = _one_node(rehearsal, run) if new.simulated else None
         rows.append(
             (
                 f"{run.users}",
