@@ -95,8 +95,8 @@ def _say_about_other_backend(deployment: Deployment) -> None:
     open_rules = list(dict.fromkeys(each.rule for each in report.warnings if each.rule not in accepted))
     if open_rules and not report.errors:
         sys.stdout.write(
-            f"{deployment.name}/{other.value}: `backend: {other.backend}` has to acknowledge {', '.join(open_rules)}. "
-            f"help: `dpd explain {open_rules[0]}`\n"
+            f"{deployment.name}/{other.value}: to deploy it, set `backend: {other.backend}` and acknowledge "
+            f"{', '.join(open_rules)} (`dpd explain {open_rules[0]}`)\n"
         )
 
 

@@ -90,6 +90,4 @@ def _total(deployment: Deployment) -> str:
 
 
 def _usd(group: GroupCost) -> str:
-    if group.usd_per_hour is None:
-        return "price unknown: give one under `prices`"
-    return f"${group.usd_per_hour:,.2f}/h, {group.price}"
+    return f"at {group.price}" if group.price else "price unknown: give one under `prices`"

@@ -14,7 +14,7 @@ SHOWN = re.compile(r"(\$ make synth\n…\n)(?:.*\n)*?(```)")
 
 
 def printed() -> str:
-    """Return the summary that `make synth` ends with."""
+    """Return the summary of `make synth`, which the CLI and the manifests follow with a few lines."""
     # as the CLI asks, which then adds a resource to every stack
     flags = {
         **json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"],
@@ -41,10 +41,10 @@ def main() -> int:
     output = printed()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        written, count = SHOWN.subn(lambda found: f"{found[1]}{output}{found[2]}", text)
+        written, count = SHOWN.subn(lambda found: f"{found[1]}{output}…\n{found[2]}", text)
         if count != 1:
             print(
-                f"error: {page.name} shows `make synth` {count} times with an elided beginning",
+                f"error: {page.name} shows `make synth` {count} times with its summary",
                 file=sys.stderr,
             )
             return 1

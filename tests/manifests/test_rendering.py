@@ -81,8 +81,8 @@ def test_what_a_switch_has_to_acknowledge_is_one_line(
     assert manifests_main.main([str(ROOT / "deployments" / "llama-3.3-70b-p5.yaml")]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     assert last == (
-        "llama-3-3-70b-p5/operator: `backend: operator` has to acknowledge DPD-SRV-004, DPD-SRV-008. "
-        "help: `dpd explain DPD-SRV-004`"
+        "llama-3-3-70b-p5/operator: to deploy it, set `backend: operator` and acknowledge DPD-SRV-004, DPD-SRV-008 "
+        "(`dpd explain DPD-SRV-004`)"
     )
 
 
