@@ -103,7 +103,7 @@ def _tree_picture(stacks: Mapping[str, list[Part]]) -> str:
         text(
             PAD,
             52,
-            "left to right in the order of deployment; counts are CloudFormation resources",
+            "left to right in the order of deployment; counts are CloudFormation resources, without the one that CDK adds about itself",
             fill=QUIET,
         ),
     ]
@@ -338,8 +338,8 @@ def _efa() -> list[str]:
             fill=GREEN,
             weight="bold",
         ),
-        text(x + 12, (top + bottom) / 2 + 12, "no policy sees it; the EFA", size=11, fill=GREEN),
-        text(x + 12, (top + bottom) / 2 + 26, "security group holds it", size=11, fill=GREEN),
+        text(x + 12, (top + bottom) / 2 + 12, "no policy sees it, the", size=11, fill=GREEN),
+        text(x + 12, (top + bottom) / 2 + 26, "EFA group limits it", size=11, fill=GREEN),
     ]
 
 
