@@ -17,8 +17,11 @@ from hyperpod_dpd.evidence.proof import ProofResult, Target, prove
 from tests.router.support import prompt
 from tests.support.deployments import ROOT
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 90
 """Ends a test that would hang."""
+
+IMPATIENT: Mapping[str, str] = {"notification-timeout-seconds": "0.6", "prefill-timeout-seconds": "1"}
+"""For a router that waits in vain: what comes at all must not be missed on a busy machine."""
 
 THRESHOLD_TOKENS = 512
 EXPORTER_PORT = 9119
@@ -122,9 +125,9 @@ def _target(cluster: SimulatedCluster, setting: Setting) -> Target:
         buffer_chunks=setting.lmcache.total_chunks,
         kv_bytes_per_token=KV_BYTES_PER_TOKEN * setting.engine.tensor_parallel_size,
         efa_exporters=(f"http://{cluster.router_host}:{EXPORTER_PORT}",),
-        timeout_seconds=20,
-        request_seconds=4,
-        drain_seconds=3,
+        timeout_seconds=40,
+        request_seconds=20,
+        drain_seconds=10,
         # simulated workers count at once
         statistics_seconds=0.5,
     )
@@ -153,9 +156,10 @@ async def _router(cluster: SimulatedCluster, setting: Setting) -> AsyncIterator[
         "decoder-buffer-chunks": str(setting.lmcache.total_chunks),
         "tensor-parallel": str(setting.engine.tensor_parallel_size),
         "threshold": str(THRESHOLD_TOKENS),
-        "notification-timeout-seconds": "0.6",
-        "prefill-timeout-seconds": "1",
-        "drain-grace-seconds": "0.3",
+        "notification-timeout-seconds": "15",
+        "prefill-timeout-seconds": "15",
+        # a transfer that fails must have been cleared away before the decoder is asked for it
+        "drain-grace-seconds": "1.5",
         "health-interval-seconds": "0.2",
         # a busy machine is no dead worker; what has ended refuses connections at once
         "health-timeout-seconds": "20",

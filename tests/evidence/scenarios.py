@@ -5,7 +5,7 @@ from typing import Any
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind, LMCacheConfig
 from dpd_simulator.config import NixlConfig, Role
-from tests.evidence.rig import Inject, Rig, Setting
+from tests.evidence.rig import IMPATIENT, Inject, Rig, Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +53,13 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "notifications are lost": Scenario(
         finding="notification-lost",
+        setting=Setting(router=IMPATIENT),
         inject=fault(FaultKind.NOTIFICATION_LOST, "prefill"),
         says="had arrived when they were cleared away",
     ),
     "transfers fail behind a 200": Scenario(
         finding="transfer-failed",
+        setting=Setting(router=IMPATIENT),
         inject=fault(FaultKind.TRANSFER_FAILED, "prefill"),
         says="nothing was there",
     ),
@@ -72,24 +74,26 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "prefill queue grows": Scenario(
         finding="prefill-queue",
-        setting=Setting(
-            engine=ONE_AT_A_TIME, step_times=PREFILL_TAKES_TIME, router={"prefill-timeout-seconds": "15"}
-        ),
+        setting=Setting(engine=ONE_AT_A_TIME, step_times=PREFILL_TAKES_TIME),
         inject=fault(FaultKind.SLOW, "prefill", factor=4.0),
+        target={"request_seconds": 4},
     ),
     "decoder down": Scenario(
         finding="no-decoder", inject=decoder_down, says="1 of 1 decoders cannot be read"
     ),
     "prefiller down": Scenario(finding="no-prefiller", inject=prefiller_down),
     "prefiller hangs": Scenario(
-        finding="prefiller-hung", inject=fault(FaultKind.HANG, "prefill"), says="none waits"
+        finding="prefiller-hung",
+        setting=Setting(router=IMPATIENT),
+        inject=fault(FaultKind.HANG, "prefill"),
+        says="none waits",
     ),
     "buffer is smaller than a prompt": Scenario(
         finding="buffer-too-small", setting=Setting(lmcache=SMALL_BUFFER), says="a decoder's buffer has 3"
     ),
     "router believes in a larger buffer": Scenario(
         finding="buffer-unlike-deployed",
-        setting=Setting(lmcache=SMALL_BUFFER, router={"decoder-buffer-chunks": "100"}),
+        setting=Setting(lmcache=SMALL_BUFFER, router={**IMPATIENT, "decoder-buffer-chunks": "100"}),
         says="for 100 chunks; deployed are 3",
     ),
     "threshold above every prompt": Scenario(
@@ -112,7 +116,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "prefiller is a decoder": Scenario(
         finding="wrong-role-prefill",
-        setting=Setting(prefill_role=Role.DECODE),
+        setting=Setting(prefill_role=Role.DECODE, router=IMPATIENT),
         says="handed none of them to LMCache",
     ),
     "prefiller has no connector": Scenario(
@@ -120,7 +124,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "decoder has no connector": Scenario(
         finding="wrong-role-decode",
-        setting=Setting(decode_role=Role.COLOCATED),
+        setting=Setting(decode_role=Role.COLOCATED, router=IMPATIENT),
         says="1 of 1 decoders show no LMCache",
     ),
     "NixlConnector: transfers fail": Scenario(

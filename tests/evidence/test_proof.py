@@ -7,7 +7,7 @@ import pytest
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind
 from dpd_simulator.config import NixlConfig
-from tests.evidence.rig import Setting, load, running
+from tests.evidence.rig import IMPATIENT, Setting, load, running
 from tests.evidence.scenarios import SCENARIOS
 
 
@@ -41,7 +41,6 @@ async def test_a_broken_deployment_is_not_proved_and_its_cause_is_named(name: st
             engine=EngineConfig(tensor_parallel_size=2),
             # so that the prompts are there at the same time, and the router spreads them
             step_times=ConstantStepTimes(prefill_seconds_per_token=0.0003),
-            router={"prefill-timeout-seconds": "15"},
         ),
         Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True)),
     ],
@@ -73,7 +72,7 @@ async def test_a_healthy_deployment_with_nixl_connector_is_proved() -> None:
 
 async def test_workers_that_meet_for_the_first_time_may_take_their_time_once() -> None:
     # `land` needs no text of a first token, so the prompt that meets the fault is handed over in any case
-    setting = Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True))
+    setting = Setting(router={**IMPATIENT, "strategy": "land"}, engine=EngineConfig(prefix_caching=True))
     async with running(setting) as rig:
         await rig.fault(FaultKind.NOTIFICATION_LOST, "prefill", times=1)
         result = await rig.prove()
