@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from hyperpod_dpd.derive.kept_names import kept_names
+from tests.support.deployments import ready
 from tests.support.synth import READY, ready_synthesized
 
 SNAPSHOT = Path(__file__).parent / "logical_ids.json"
@@ -24,6 +26,15 @@ PINNED = {
     "Custom::HyperPodDependencies",
 }
 """What others refer to by id or address, beside everything that outlives its stack."""
+
+
+ACCOUNT = "123456789012"
+NAMED = {
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::S3::Bucket": "BucketName",
+    "AWS::SecretsManager::Secret": "Name",
+}
+"""Property with the name, by type, of what may stay under a name that its stack gave."""
 
 
 def _is_pinned(body: Mapping[str, Any]) -> bool:
@@ -70,3 +81,37 @@ def test_what_holds_data_or_capacity_outlives_its_stack(resource_type: str) -> N
 
 def test_ids_do_not_depend_on_the_instance_types() -> None:
     assert _pinned("llama-3.3-70b-p5en")["hyperpod"] == _pinned(READY[0])["hyperpod"]
+
+
+def _literal(value: Any) -> str | None:
+    """Return a name that is known before the stack is made, with the account's number as a pattern."""
+    if isinstance(value, str):
+        return value
+    parts = value["Fn::Join"][1] if isinstance(value, dict) and "Fn::Join" in value else [value]
+    texts = [ACCOUNT if part == {"Ref": "AWS::AccountId"} else part for part in parts]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else None
+
+
+@pytest.mark.parametrize("name", READY)
+def test_names_that_stay_taken_are_those_that_preflight_looks_for(name: str) -> None:
+    taken = {
+        (part, literal)
+        for part, template in ready_synthesized(name).templates.items()
+        for body in template["Resources"].values()
+        if body.get("DeletionPolicy", "Delete") != "Delete" and body["Type"] in NAMED
+        if (literal := _literal(body["Properties"].get(NAMED[body["Type"]], {})))
+    }
+    assert taken == {(kept.part, kept.name) for kept in kept_names(ready(name), account=ACCOUNT)}
+
+
+def test_names_that_are_no_ones_but_the_stacks_are_of_the_listed_types() -> None:
+    """Another type with a name of its own that stays needs a row here, and a look by preflight."""
+    found = {
+        body["Type"]
+        for template in ready_synthesized().templates.values()
+        for body in template["Resources"].values()
+        if body.get("DeletionPolicy", "Delete") != "Delete"
+        if any(key.endswith("Name") and isinstance(value, str) for key, value in body["Properties"].items())
+        or isinstance(body["Properties"].get("Name"), str)
+    }
+    assert found <= {*NAMED, "AWS::EKS::Cluster", "AWS::SageMaker::Cluster"}

@@ -135,6 +135,9 @@ _ACCOUNT: Answers = {
     },
     ("ssm", "GetParameter"): _parameter,
     ("iam", "SimulatePrincipalPolicy"): _allowed,
+    ("cloudformation", "DescribeStacks"): {
+        "Stacks": [{"StackName": "any", "CreationTime": NOW, "StackStatus": "CREATE_COMPLETE"}]
+    },
     ("iam", "GetRole"): Refusal(code="NoSuchEntity", status=404),
     ("service-quotas", "GetServiceQuota"): quota(),
     ("service-quotas", "GetAWSDefaultServiceQuota"): quota(),

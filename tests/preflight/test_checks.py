@@ -281,6 +281,44 @@ PLANTED = {
         answers={("service-quotas", "GetServiceQuota"): quota(L_1216C47A=5.0)},
         says=("2 × `m6i.xlarge` with 4 vCPUs", "8 needed + 4 in use = 12", "limit 5"),
     ),
+    **{
+        f"left-over-{kind}": Planted(
+            check="PRE-NAM-002",
+            path="name",
+            answers={
+                ("cloudformation", "DescribeStacks"): Refusal(code="ValidationError"),
+                ("s3", "HeadBucket"): Refusal(code="404", status=404),
+                ("secretsmanager", "DescribeSecret"): Refusal(code="ResourceNotFoundException"),
+                ("logs", "DescribeLogGroups"): {"logGroups": [{"logGroupName": "/aws/eks/another/cluster"}]},
+                **answers,
+            },
+            says=("an earlier deployment of this name left it", *says),
+        )
+        for kind, answers, says in (
+            (
+                "bucket",
+                {("s3", "HeadBucket"): _buckets(f"hyperpod-tls-llama-3-3-70b-p5-{ACCOUNT_ID}-us-east-1")},
+                (
+                    f"given `hyperpod-tls-llama-3-3-70b-p5-{ACCOUNT_ID}-us-east-1`",
+                    f"`aws s3 rb s3://hyperpod-tls-llama-3-3-70b-p5-{ACCOUNT_ID}-us-east-1`",
+                ),
+            ),
+            (
+                "secret",
+                {("secretsmanager", "DescribeSecret"): {"Name": "any"}},
+                ("`hyperpod-dpd/llama-3-3-70b-p5/huggingface`", "--force-delete-without-recovery"),
+            ),
+            (
+                "log-group",
+                {
+                    ("logs", "DescribeLogGroups"): {
+                        "logGroups": [{"logGroupName": "/aws/vendedlogs/prometheus/llama-3-3-70b-p5"}]
+                    }
+                },
+                ("given `/aws/vendedlogs/prometheus/llama-3-3-70b-p5`", "`aws logs delete-log-group "),
+            ),
+        )
+    },
     "no-large-builds": Planted(
         check="PRE-QUO-006",
         path="platform.images",

@@ -43,9 +43,9 @@ def test_account_that_has_everything_is_0(use: Use, capsys: pytest.CaptureFixtur
     use(healthy())
     assert run(["preflight", str(_FILE)]) == 0
     captured = capsys.readouterr()
-    assert captured.out == f"{_FILE}: account {ACCOUNT_ID} in us-east-1: 19 checks, 19 ok\n"
+    assert captured.out == f"{_FILE}: account {ACCOUNT_ID} in us-east-1: 20 checks, 20 ok\n"
     lines = captured.err.splitlines()
-    assert len(lines) == 19
+    assert len(lines) == 20
     assert lines[0].startswith("ok      PRE-ACC-001 the credentials belong to")
     assert all(re.fullmatch(r"ok      PRE-[A-Z]+-\d{3} .* \(\d+\.\d s\)", line) for line in lines)
 
@@ -59,7 +59,7 @@ def test_findings_are_1_with_file_line_numbers_and_fix(use: Use, capsys: pytest.
     assert finding.startswith(f"{_FILE}:{line}: error: PRE-QUO-001 ")
     assert "limit 0" in finding
     assert "help: " in finding
-    assert captured.out.endswith("19 checks, 18 ok, 1 wrong\n")
+    assert captured.out.endswith("20 checks, 19 ok, 1 wrong\n")
 
 
 def test_what_could_not_be_looked_at_is_3_and_names_the_permission(
@@ -72,7 +72,7 @@ def test_what_could_not_be_looked_at_is_3_and_names_the_permission(
     assert f"{_FILE}: unknown: PRE-QUO-001 could not check that quotas allow" in captured.err
     assert "needs `servicequotas:GetServiceQuota`" in captured.err
     assert "Traceback" not in captured.err
-    assert captured.out.endswith("19 checks, 13 ok, 6 unknown\n")
+    assert captured.out.endswith("20 checks, 14 ok, 6 unknown\n")
 
 
 def test_findings_outweigh_what_is_unknown(use: Use) -> None:
@@ -102,7 +102,7 @@ def test_json_has_every_check_on_standard_output(use: Use, capsys: pytest.Captur
     assert captured.err == ""
     data = json.loads(captured.out)
     assert (data["file"], data["account"], data["region"]) == (str(_FILE), ACCOUNT_ID, "us-east-1")
-    assert data["counts"] == {"ok": 17, "wrong": 1, "unknown": 1, "skipped": 0}
+    assert data["counts"] == {"ok": 18, "wrong": 1, "unknown": 1, "skipped": 0}
     assert data["denied_by_organization"] == ["aps:ListWorkspaces"]
     checks: dict[str, dict[str, Any]] = {check["id"]: check for check in data["checks"]}
     assert list(checks) == sorted(checks)
@@ -142,7 +142,7 @@ def test_region_of_another_deployment_is_refused(use: Use, capsys: pytest.Captur
     assert run(["preflight", str(_FILE), "--region", "eu-west-1"]) == 1
     captured = capsys.readouterr()
     assert "given `region: us-east-1`; computed asked about `eu-west-1`" in captured.err
-    assert captured.out.endswith("19 checks, 1 wrong, 18 skipped\n")
+    assert captured.out.endswith("20 checks, 1 wrong, 19 skipped\n")
 
 
 def test_unknown_profile_is_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,10 +201,10 @@ def _on_terminal(**environment: str) -> str:
 
 def test_terminal_shows_what_is_being_waited_for() -> None:
     shown = _on_terminal()
-    assert "0 of 19 checks, waiting for PRE-ACC-001" in shown
+    assert "0 of 20 checks, waiting for PRE-ACC-001" in shown
     assert "\x1b[33munknown" in shown
     # the live line is gone at the end
-    assert shown.rstrip().endswith("19 checks, 1 unknown, 18 skipped")
+    assert shown.rstrip().endswith("20 checks, 1 unknown, 19 skipped")
 
 
 def test_terminal_without_colours() -> None:

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from hyperpod_dpd.catalog.eks import kubernetes_version
 from hyperpod_dpd.derive.addresses import SERVICE_CIDR
+from hyperpod_dpd.derive.kept_names import control_plane_log
 from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.security.logs import log_group, logs_key
 from hyperpod_dpd.spec import Cluster
@@ -34,7 +35,7 @@ def control_plane(
         key=logs_key(scope, "LogsKey", removal_policy=removal_policy),
         retention_days=log_retention_days,
         removal_policy=removal_policy,
-        name=f"/aws/eks/{name}/cluster",
+        name=control_plane_log(name),
     )
     secrets = kms.Key(
         scope,

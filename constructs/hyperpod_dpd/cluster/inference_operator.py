@@ -13,6 +13,7 @@ from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.cluster.keda_policy import keda_statements
 from hyperpod_dpd.cluster.load_balancer_policy import load_balancer_statements
 from hyperpod_dpd.derive.addons import INFERENCE_OPERATOR
+from hyperpod_dpd.derive.bucket import TLS_PREFIX
 from hyperpod_dpd.derive.operator_endpoint import OPERATOR_NAMESPACE
 from hyperpod_dpd.observability.metrics_workspace import MetricsWorkspace
 from hyperpod_dpd.readiness.requirements import AddonActive, Requirement, Rollout
@@ -22,9 +23,6 @@ from hyperpod_dpd.storage import AccessLogs, PrivateBucket, bucket_name
 
 ROLE_PREFIX: Final = "SageMakerHyperPodInference"
 """What the add-on expects the name of the operator's role to start with."""
-
-TLS_PREFIX: Final = "hyperpod-tls-"
-"""What AWS's policy of the operator expects the name of the certificate bucket to start with."""
 
 _ROLE_NAME_LENGTH: Final = 64
 _CONTROLLERS: Final = (

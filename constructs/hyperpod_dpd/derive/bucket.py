@@ -9,6 +9,12 @@ _ATTEMPT_DIGITS = 8
 LIFECYCLE_PREFIX = "sagemaker-"
 """Prefix of the bucket with the lifecycle scripts: HyperPod's managed policy reads only such buckets."""
 
+RESULTS_PREFIX = "hyperpod-dpd-results-"
+"""Prefix of the bucket with the results of benchmarks."""
+
+TLS_PREFIX = "hyperpod-tls-"
+"""What AWS's policy of the operator expects the name of the certificate bucket to start with."""
+
 
 def bucket_name(
     prefix: str, deployment: str, *, account: str, region: str, attempt: str | None = None

@@ -1,11 +1,10 @@
 """Where results of benchmarks are kept, and the job's right to put them there."""
 
-from typing import Final
-
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from hyperpod_dpd.derive.bucket import RESULTS_PREFIX
 from hyperpod_dpd.evidence.benchmark_job import SERVICE_ACCOUNT
 from hyperpod_dpd.evidence.benchmark_plan import RESULTS_FOLDER
 from hyperpod_dpd.security.identities import PodIdentity
@@ -13,8 +12,6 @@ from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.storage import AccessLogs, ModelStore, PrivateBucket, bucket_name
-
-PREFIX: Final = "hyperpod-dpd-results-"
 
 
 class BenchmarkStore(Construct):
@@ -58,7 +55,7 @@ class BenchmarkStore(Construct):
         self.bucket = PrivateBucket(
             self,
             "Results",
-            name=bucket_name(PREFIX, deployment.name, stack),
+            name=bucket_name(RESULTS_PREFIX, deployment.name, stack),
             access_logs=access_logs,
             removal_policy=removal_policy,
         ).bucket

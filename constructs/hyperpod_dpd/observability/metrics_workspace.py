@@ -9,6 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from hyperpod_dpd.derive.kept_names import metrics_log
 from hyperpod_dpd.observability.alert_manager import alert_manager_definition
 from hyperpod_dpd.security.logs import log_group
 from hyperpod_dpd.serving.bindings import Binding
@@ -53,8 +54,7 @@ class MetricsWorkspace(Construct):
         log = log_group(
             self,
             "Log",
-            # the prefix keeps its deliveries out of the account's policy for logs, whose length is limited
-            name=f"/aws/vendedlogs/prometheus/{deployment.name}",
+            name=metrics_log(deployment.name),
             key=log_key,
             retention_days=deployment.platform.log_retention_days,
             removal_policy=removal_policy,
