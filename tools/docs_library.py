@@ -73,15 +73,18 @@ def _entry(name: str) -> Iterator[str]:
     yield "\n".join(_wrapped(line) for line in describe(name))
     yield "```"
     yield ""
-    if inspect.isclass(thing) and (arguments := _section(inspect.getdoc(thing.__init__), "Args")):
-        yield "\n".join(f"- `{key}`: {text}" for key, text in arguments)
-        yield ""
-    if not inspect.isclass(thing) and (arguments := _section(described, "Args")):
-        yield "\n".join(f"- `{key}`: {text}" for key, text in arguments)
-        yield ""
-    raised = _section(inspect.getdoc(thing.__init__) if inspect.isclass(thing) else described, "Raises")
-    if raised:
+    called = inspect.getdoc(thing.__init__) if inspect.isclass(thing) else described
+    yield from _listed("Parameters", _section(called, "Args"))
+    yield from _listed("Attributes", _section(described, "Attributes"))
+    if raised := _section(called, "Raises"):
         yield "Raises " + "; ".join(f"`{key}`: {text.rstrip('.')}" for key, text in raised) + "."
+        yield ""
+
+
+def _listed(title: str, entries: list[tuple[str, str]]) -> Iterator[str]:
+    if entries:
+        yield f"{title}:\n"
+        yield "\n".join(f"- `{key}`: {text}" for key, text in entries)
         yield ""
 
 

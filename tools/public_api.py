@@ -88,6 +88,8 @@ def _type(annotation: object) -> str:
     if hasattr(annotation, "__metadata__"):
         # the limits of a value are the schema's business
         return _type(get_args(annotation)[0])
+    if isinstance(annotation, list):
+        return f"[{', '.join(map(_type, annotation))}]"
     parts = [repr(each) if isinstance(each, str) else _type(each) for each in get_args(annotation)]
     name = _name(get_origin(annotation) or annotation)
     if name in {"UnionType", "Union"}:
