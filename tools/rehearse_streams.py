@@ -66,7 +66,7 @@ def summary(answers: Sequence[Answer], compression: float, cpu_seconds: float) -
         "answered": len(answered),
         "seconds": round(seconds, 1),
         "seconds_with_all_streams": round(together, 1),
-        "tokens_per_second": round(sum(each.lengths.output_tokens for each in answered) / seconds),
+        "tokens_per_second": round(sum(each.output_tokens for each in answered) / seconds),
         "cpu_seconds": round(cpu_seconds, 1),
         **{
             f"{name}_p{round(share * 100)}_ms": round(

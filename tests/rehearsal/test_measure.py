@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths, Lengths
+from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths
 from hyperpod_dpd.rehearsal.measure import Measurement, observe
 from hyperpod_dpd.rehearsal.metrics import parse
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
@@ -14,13 +14,19 @@ from hyperpod_dpd.rehearsal.traffic import Answer, Ending
 from tests.rehearsal.support import RENDERED, deployment
 from tests.support.deployments import ROOT, ready
 
-LENGTHS = Lengths(input_tokens=4096, output_tokens=11)
+OUTPUT_TOKENS = 11
 LOOP = ClosedLoop(concurrency=64, lengths=FixedLengths(input_tokens=4096, output_tokens=256), requests=128)
 
 
 def answer(issued: float, first: float, finished: float, ending: Ending = Ending.ANSWERED) -> Answer:
     return Answer(
-        lengths=LENGTHS, issued=issued, first_token=first, finished=finished, ending=ending, path="direct"
+        input_tokens=4096,
+        output_tokens=OUTPUT_TOKENS,
+        issued=issued,
+        first_token=first,
+        finished=finished,
+        ending=ending,
+        path="direct",
     )
 
 
@@ -46,7 +52,7 @@ def test_a_run_says_how_far_it_is_from_the_planner() -> None:
     assert shape is not None
     predicted = predict(deployment(), shape, LOOP)
     assert predicted.tpot_seconds is not None
-    tokens = LENGTHS.output_tokens - 1
+    tokens = OUTPUT_TOKENS - 1
     run = Measurement(
         users=1,
         seed=1,

@@ -10,6 +10,7 @@ from itertools import islice
 
 from hyperpod_dpd.planner.engine import Engine, Sequence
 from hyperpod_dpd.planner.system import Disaggregated, EngineSpec, HandOffFlow, System
+from hyperpod_dpd.planner.times import RequestTimes
 from hyperpod_dpd.planner.workload import ClosedLoop, Lengths, Workload
 
 _BLOCK_TOKENS = 16
@@ -20,42 +21,18 @@ class PromptTooLongError(ValueError):
     """A request cannot be served by any engine of the system, however long it waits."""
 
 
-@dataclass(slots=True, eq=False)
-class RequestTimes:
-    """What a client sees of one request, in seconds."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class SimulatedRequest(RequestTimes):
+    """A request of the event model."""
 
-    input_tokens: int
-    output_tokens: int
-    issued: float
     disaggregated: bool = False
-    first_token: float = math.nan
-    finished: float = math.nan
-
-    @property
-    def ttft(self) -> float:
-        """Time to first token."""
-        return self.first_token - self.issued
-
-    @property
-    def e2e(self) -> float:
-        """Time to last token."""
-        return self.finished - self.issued
-
-    @property
-    def tpot(self) -> float:
-        """Time per output token after the first; NaN for a single token."""
-        return (
-            (self.finished - self.first_token) / (self.output_tokens - 1)
-            if self.output_tokens > 1
-            else math.nan
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """Everything that happened."""
 
-    requests: tuple[RequestTimes, ...]
+    requests: tuple[SimulatedRequest, ...]
     """Finished requests in the order in which they were issued."""
 
     dropped: int
@@ -103,7 +80,7 @@ class _Flight:
     """One request on its way."""
 
     number: int
-    times: RequestTimes
+    times: SimulatedRequest
     decoder: _Worker
     prefiller: _Worker | None = None
     chunks: int = 0
@@ -164,7 +141,9 @@ class _Simulation:
         heapq.heappush(self._queue, (at, self._sequence, happen))
 
     def _issue(self, lengths: Lengths, now: float) -> None:
-        times = RequestTimes(lengths.input_tokens, lengths.output_tokens, now)
+        times = SimulatedRequest(
+            input_tokens=lengths.input_tokens, output_tokens=lengths.output_tokens, issued=now
+        )
         self._refuse_unless_servable(times)
         system = self._system
         decoder = min(self._decoders, key=lambda worker: worker.assigned)

@@ -114,8 +114,8 @@ def _as_request(answer: Answer, begin: float) -> results.Request:
         start_seconds=answer.issued - begin,
         ttft_seconds=None if math.isnan(answer.first_token) else answer.ttft,
         e2e_seconds=answer.e2e if answered else None,
-        prompt_tokens=answer.lengths.input_tokens if answered else None,
-        output_tokens=answer.lengths.output_tokens if answered else None,
+        prompt_tokens=answer.input_tokens if answered else None,
+        output_tokens=answer.output_tokens if answered else None,
         cached_tokens=None,
         error=None if answered else f"{answer.ending.value}: {answer.says}",
     )
@@ -136,5 +136,5 @@ def observe(answers: Sequence[Answer]) -> Observed | None:
         tpot_mean_seconds=fmean(tpots),
         tpot_p95_seconds=tpots[math.ceil(0.95 * len(tpots)) - 1],
         e2e_p50_seconds=median(each.e2e for each in answered),
-        output_tokens_per_second=sum(each.lengths.output_tokens for each in answered) / seconds,
+        output_tokens_per_second=sum(each.output_tokens for each in answered) / seconds,
     )

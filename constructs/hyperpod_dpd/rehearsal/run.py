@@ -39,13 +39,17 @@ from hyperpod_dpd.spec.value import record
 _LEAST_REQUESTS: Final = 50
 """Requests of a run of the announcement's benchmark."""
 
+_POLL_SECONDS: Final = 0.1
 _MIXED_USERS: Final = 8
 _MIXED_REQUESTS: Final = 24
 _MIXED_SEED: Final = 900_001
 _SETTLE_SECONDS: Final = 90.0
 """Real seconds in which the router clears away what it owns: its grace for late notifications is 30."""
 
-_RECOVERY_SECONDS: Final = 120.0
+_TRIED_AGAIN: Final = ("dpd_router_pairs_broken", "dpd_router_worker_hung")
+_RECOVERY_SECONDS: Final = 330.0
+"""Real seconds; by its default the router tries a pair again after one minute and a prefiller after five."""
+
 _RECOVERY_PAUSE_SECONDS: Final = 5.0
 
 _SCRAPES_BEFORE: Final = 4.0
@@ -359,15 +363,15 @@ class _Rehearsal:
             injected = [group.create_task(self._inject(fault)) for fault in options.faults]
             traffic = group.create_task(clients.until(source, options.fault_users, done))
             await asyncio.sleep(options.fault_seconds)
-            # a rolling restart takes as long as it takes, and traffic goes on until it is over
+            # a rolling restart takes as long as it takes, and a real engine minutes to start
             await asyncio.gather(*injected)
+            await self._answered_again(clients)
             done.set()
         answers = traffic.result()
         counting.cancel()
         await asyncio.gather(counting, return_exceptions=True)
         await counted.look()
         await remove_faults(self._cluster)
-        await self._ready_again()
         await self._recover(clients, source)
         return Measurement(
             users=options.fault_users,
@@ -388,29 +392,35 @@ class _Rehearsal:
                 await inject(fault, self._cluster)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             why = f"still under way after {limit:g} s" if isinstance(error, TimeoutError) else str(error)
-            self._found.append(
-                Trouble(
-                    kind=Kind.RUNNING,
-                    says=f"`{fault}` did not come to its end: {why}; last `{self._cluster.events[-1]}`",
-                    fix="read the logs of router and workers; `--keep DIR` keeps them",
-                    file=self._plan.folder,
-                )
-            )
+            self._say(f"`{fault}` did not come to its end: {why}; last `{self._cluster.events[-1]}`")
 
-    async def _ready_again(self) -> None:
-        """Wait for the pods that a fault has hit: a real engine takes minutes to start."""
-        self._watch.phase("waiting for every pod to be ready again")
+    async def _answered_again(self, clients: Clients) -> None:
+        """Wait for the pods that a fault has hit, and until the first request after that got its tokens."""
+        self._watch.phase("waiting until requests are answered again")
+        limit = self._options.ready_seconds
         try:
-            await self._cluster.ready(self._options.ready_seconds)
+            await self._cluster.ready(limit)
+            await self._cluster.routed(limit)
+            before = clients.served
+            async with asyncio.timeout(limit):
+                while clients.served == before:  # noqa: ASYNC110 -- clients tell nobody
+                    await asyncio.sleep(_POLL_SECONDS)
         except RefusedError as error:
             self._found += error.troubles
+        except TimeoutError:
+            says = f"no request got its tokens within {limit:g} s after every pod was ready again"
+            self._say(says)
+
+    def _say(self, says: str) -> None:
+        fix = "read the logs of router and workers; `--keep DIR` keeps them"
+        self._found.append(Trouble(kind=Kind.RUNNING, says=says, fix=fix, file=self._plan.folder))
 
     async def _recover(self, clients: Clients, source: Iterator[Request]) -> None:
-        """Send single requests until the router tries the pairs again that it took for broken: it does after a minute."""
+        """Send single requests until the router tries again what it took for broken, pairs, or hung, prefillers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_RECOVERY_SECONDS):
-                while (await self._router_samples()).sum("dpd_router_pairs_broken"):
-                    self._watch.phase("waiting for a broken pair to be tried again")
+                while any(map((await self._router_samples()).sum, _TRIED_AGAIN)):
+                    self._watch.phase("waiting for what is broken or hung to be tried again")
                     await clients.closed_loop(tuple(islice(source, 2)), 1)
                     await asyncio.sleep(_RECOVERY_PAUSE_SECONDS)
 
@@ -598,14 +608,14 @@ class _Rehearsal:
         """Compare each decision with the deployment's threshold."""
         threshold = self._deployment.routing.threshold_tokens
         found = []
-        for tokens in sorted({answer.lengths.input_tokens for answer in mixed.answers}):
+        for tokens in sorted({answer.input_tokens for answer in mixed.answers}):
             wanted = "direct"
             if self._disaggregates and threshold != "never" and tokens >= threshold:
                 wanted = "disaggregated"
             paths = [
                 answer.path
                 for answer in mixed.answers
-                if answer.lengths.input_tokens == tokens and answer.ending is Ending.ANSWERED
+                if answer.input_tokens == tokens and answer.ending is Ending.ANSWERED
             ]
             wrong = [path for path in paths if path != wanted]
             if wrong:

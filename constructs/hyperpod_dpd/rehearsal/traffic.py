@@ -14,7 +14,7 @@ from typing import Final
 import aiohttp
 
 from hyperpod_dpd.evidence.results import UNKNOWN
-from hyperpod_dpd.planner.workload import Lengths
+from hyperpod_dpd.planner.times import RequestTimes
 from hyperpod_dpd.rehearsal.prompts import Request
 from hyperpod_dpd.spec.value import record
 
@@ -44,36 +44,16 @@ class Ending(StrEnum):
     """Nothing came for so long that the client gave up. There must be none."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Answer:
-    """What a client saw of one request; times are seconds of the clients' clock."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class Answer(RequestTimes):
+    """What a client saw of one request."""
 
-    lengths: Lengths
-    issued: float
-    first_token: float = math.nan
-    finished: float = math.nan
     ending: Ending = Ending.FAILED
     path: str = UNKNOWN
     """How the router decided, as its answer says."""
 
     says: str = ""
     """What went wrong, where something did."""
-
-    @property
-    def ttft(self) -> float:
-        """Time to first token."""
-        return self.first_token - self.issued
-
-    @property
-    def e2e(self) -> float:
-        """Time to last token."""
-        return self.finished - self.issued
-
-    @property
-    def tpot(self) -> float:
-        """Time per output token after the first; NaN for a single token."""
-        tokens = self.lengths.output_tokens - 1
-        return (self.finished - self.first_token) / tokens if tokens else math.nan
 
 
 @record
@@ -119,6 +99,11 @@ class Clients:
         """Every request that has ended, in the order of its end."""
 
         self.in_flight = 0
+
+    @property
+    def served(self) -> int:
+        """Requests that have got their tokens, or as many as their client wanted."""
+        return sum(answer.ending in (Ending.ANSWERED, Ending.LEFT) for answer in self.answers)
 
     def now(self) -> float:
         """Return simulated seconds since an arbitrary start."""
@@ -166,7 +151,11 @@ class Clients:
         return answers
 
     def _begin(self, request: Request) -> Answer:
-        return Answer(lengths=request.lengths, issued=self.now())
+        return Answer(
+            input_tokens=request.lengths.input_tokens,
+            output_tokens=request.lengths.output_tokens,
+            issued=self.now(),
+        )
 
     async def _send(self, request: Request, answer: Answer) -> None:
         self.in_flight += 1
@@ -212,10 +201,10 @@ class Clients:
                 return
         answer.finished = self.now()
         tokens = _completion_tokens(end)
-        if tokens == answer.lengths.output_tokens:
+        if tokens == answer.output_tokens:
             answer.ending = Ending.ANSWERED
         else:
-            answer.says = f"{tokens} of {answer.lengths.output_tokens} tokens came"
+            answer.says = f"{tokens} of {answer.output_tokens} tokens came"
 
 
 def _completion_tokens(end: bytes) -> int | None:

@@ -145,8 +145,8 @@ def mixed_table(result: ProfileResult) -> Table:
     """Return how the router took long and short prompts."""
     assert result.mixed is not None
     rows = []
-    for tokens in sorted({answer.lengths.input_tokens for answer in result.mixed.answers}):
-        answers = [each for each in result.mixed.answers if each.lengths.input_tokens == tokens]
+    for tokens in sorted({answer.input_tokens for answer in result.mixed.answers}):
+        answers = [each for each in result.mixed.answers if each.input_tokens == tokens]
         answered = [each for each in answers if each.ending is Ending.ANSWERED]
         mean = sum(each.ttft for each in answered) / len(answered) if answered else None
         paths = sorted({each.path for each in answered})
