@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from aws_cdk import cx_api
 
 from hyperpod_dpd.catalog.durations import DURATIONS
+from hyperpod_dpd.derive.addons import recorded_addons
 from hyperpod_dpd.derive.secrets import named_secrets
 from hyperpod_dpd.planner.cost import GroupCost, hourly_burn
 from hyperpod_dpd.security.acknowledgements import Part
@@ -22,7 +23,12 @@ def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.C
         *_aligned(_stack_rows(stacks, assembly)),
         *_aligned(_group_rows(deployment)),
     ]
-    said = (*_to_fill(deployment), *_locked_out(deployment), *_unheard(deployment))
+    said = (
+        *_recorded(deployment),
+        *_to_fill(deployment),
+        *_locked_out(deployment),
+        *_unheard(deployment),
+    )
     lines += [f"  {each}" for each in said]
     return "\n".join([*lines, f"  instance groups at list price: {_total(deployment)}"])
 
@@ -59,6 +65,16 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
         "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def _recorded(deployment: Deployment) -> Iterator[str]:
+    """Yield a line where versions are pinned of which nobody has asked the region: EKS has other builds elsewhere."""
+    names = recorded_addons(deployment) if deployment.cluster.existing is None else ()
+    if names:
+        yield (
+            f"versions of {len(names)} add-ons are from public records: `dpd preflight` asks EKS whether "
+            f"{deployment.region} has them"
+        )
 
 
 def _to_fill(deployment: Deployment) -> Iterator[str]:

@@ -132,6 +132,13 @@ def test_says_which_secrets_are_empty_after_the_deployment(default_run: Run) -> 
     )
 
 
+def test_says_that_versions_of_addons_are_not_confirmed(default_run: Run) -> None:
+    said = (
+        "versions of 8 add-ons are from public records: `dpd preflight` asks EKS whether us-east-1 has them"
+    )
+    assert said in default_run.result.stdout
+
+
 def test_says_where_alerts_would_be_heard_by_nobody(default_run: Run) -> None:
     assert "alerts reach nobody: give `platform.alerts.email_addresses`" in default_run.result.stdout
     assert "kubectl lets nobody in: give `cluster.administrators`" in default_run.result.stdout

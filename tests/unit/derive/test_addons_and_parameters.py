@@ -3,7 +3,7 @@
 import pytest
 
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
-from hyperpod_dpd.derive.addons import addon_version
+from hyperpod_dpd.derive.addons import addon_version, recorded_addons
 from hyperpod_dpd.derive.parameters import Parameter, parameter_name
 from hyperpod_dpd.spec import Cluster, ExistingCluster
 from tests.support.deployments import changed, ready
@@ -33,6 +33,13 @@ def test_an_addon_without_public_versions_is_left_to_eks() -> None:
 def test_an_unknown_addon_is_refused() -> None:
     with pytest.raises(UnknownCatalogEntryError, match="`kube-proxxy`"):
         addon_version(Cluster(), "kube-proxxy")
+
+
+def test_versions_that_are_given_are_nobodys_records() -> None:
+    recorded = recorded_addons(ready())
+    assert "coredns" in recorded
+    given = changed(ready(), cluster__addon_versions={"coredns": "v1.13.2-eksbuild.21"})
+    assert set(recorded) - set(recorded_addons(given)) == {"coredns"}
 
 
 def test_the_owner_publishes_below_its_own_name() -> None:

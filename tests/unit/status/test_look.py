@@ -14,6 +14,7 @@ from hyperpod_dpd.spec import Deployment, ExistingCluster, Scaling
 from hyperpod_dpd.status.look import look
 from hyperpod_dpd.status.observation import Row, Snapshot, State, Unseen
 from hyperpod_dpd.status.outside import KubectlAbsentError, KubectlError
+from hyperpod_dpd.status.sources.stacks import stacks
 from tests.support.deployments import changed, ready
 from tests.support.status_account import REGION, StatusAccount, running
 
@@ -102,6 +103,37 @@ def test_nothing_deployed_says_so_without_an_error_of_its_own(outside: _Outside)
     assert (stack.state, stack.word) == (State.ILL, "absent")
     assert "ResourceNotFound" in _gap(snapshot, "EKS").why
     assert "could not find" in _gap(snapshot, "HyperPod").why.lower()
+
+
+def test_stack_that_can_only_be_deleted_says_how_it_is_tried_again(deployment: Deployment) -> None:
+    class Cloudformation:
+        def client(self, _service: str) -> Any:
+            return self
+
+        get_paginator = client
+
+        def paginate(self) -> list[dict[str, Any]]:
+            return [
+                {
+                    "Stacks": [
+                        {
+                            "StackName": f"{deployment.name}-platform",
+                            "StackStatus": "ROLLBACK_COMPLETE",
+                            "StackStatusReason": "no capacity",
+                            "CreationTime": 1,
+                            "Tags": [{"Key": "hyperpod-dpd:deployment", "Value": deployment.name}],
+                        }
+                    ]
+                }
+            ]
+
+    (row,) = stacks(deployment, _Outside(Cloudformation()))
+    assert isinstance(row, Row)
+    assert row.state is State.ILL
+    assert row.detail.startswith(
+        "no capacity; its first creation failed; once the cause is mended: `aws cloudformation"
+    )
+    assert f"--no-enable-termination-protection --stack-name {deployment.name}-platform`" in row.detail
 
 
 def test_cluster_of_others_has_no_stacks_to_miss(deployment: Deployment, outside: _Outside) -> None:

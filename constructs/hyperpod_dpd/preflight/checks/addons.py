@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hyperpod_dpd.catalog.eks import Addon, addon_version_key, addons
-from hyperpod_dpd.derive.addons import addon_version
+from hyperpod_dpd.catalog.eks import Addon, addon_version_key
+from hyperpod_dpd.derive.addons import INFERENCE_OPERATOR, addon_version, installed_addons
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.spec import Deployment
 
-_INFERENCE = "amazon-sagemaker-hyperpod-inference"
-_OBSERVABILITY = "amazon-sagemaker-hyperpod-observability"
 _SHOWN = 3
 
 
@@ -22,22 +20,10 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
         account.client("eks").get_paginator("describe_addon_versions").paginate(kubernetesVersion=kubernetes)
     )
     offered = {row["addonName"]: _versions(row) for page in pages for row in page["addons"]}
-    for row in _installed(deployment):
+    for row in installed_addons(deployment):
         problem = _compare(deployment, row, offered.get(row.name, []))
         if problem is not None:
             yield problem
-
-
-def _installed(deployment: Deployment) -> Iterator[Addon]:
-    platform = deployment.platform
-    left_out = set()
-    if platform.inference_operator is None:
-        left_out.add(_INFERENCE)
-    if not platform.observability_addon:
-        left_out.add(_OBSERVABILITY)
-    for row in addons():
-        if row.name not in left_out:
-            yield row
 
 
 def _versions(row: dict[str, Any]) -> list[str]:
@@ -81,7 +67,7 @@ def _compare(deployment: Deployment, row: Addon, offered: list[str]) -> Problem 
 def _wanted(deployment: Deployment, row: Addon) -> tuple[str, str | None]:
     """Return where the version comes from, and the version; None where EKS decides."""
     operator = deployment.platform.inference_operator
-    if row.name == _INFERENCE and operator is not None and operator.version is not None:
+    if row.name == INFERENCE_OPERATOR and operator is not None and operator.version is not None:
         return "platform.inference_operator.version", operator.version
     return f"cluster.addon_versions.{row.name}", addon_version(deployment.cluster, row.name)
 

@@ -17,7 +17,7 @@ def stacks(deployment: Deployment, outside: Outside) -> Iterator[Answer]:
     for stack in found:
         name, word = stack["StackName"], stack["StackStatus"]
         yield Row(
-            kind="stack", name=name, state=_state(word), word=word, detail=stack.get("StackStatusReason", "")
+            kind="stack", name=name, state=_state(word), word=word, detail=_detail(stack, deployment.region)
         )
     if found:
         return
@@ -47,3 +47,15 @@ def _state(word: str) -> State:
     # after a rollback the stack is complete, but it is not what was deployed last
     fine = word.endswith("_COMPLETE") and "ROLLBACK" not in word and not word.startswith("DELETE")
     return State.WELL if fine else State.ILL
+
+
+def _detail(stack: dict[str, Any], region: str) -> str:
+    """Return CloudFormation's reason, and what to do where a stack can only be deleted and is protected against it."""
+    reason: str = stack.get("StackStatusReason", "")
+    if stack["StackStatus"] != "ROLLBACK_COMPLETE":
+        return reason
+    advice = (
+        "its first creation failed; once the cause is mended: `aws cloudformation update-termination-protection "
+        f"--region {region} --no-enable-termination-protection --stack-name {stack['StackName']}`, and deploy again"
+    )
+    return f"{reason}; {advice}" if reason else advice
