@@ -149,7 +149,7 @@ bench-router: $(VENV)/.dev $(VLLM_ROUTER) ## compare routers under load on two c
 	$(BIN)/python tools/bench_router.py --folder build/bench-router --vllm-router $(VLLM_ROUTER) --production-stack "$(PRODUCTION_STACK)" --production-stack-version "$(PRODUCTION_STACK_VERSION)"
 
 # decision, ownership and transfers are what must not be wrong: the last line fails below 95 % of their branches
-ROUTER_CORE = router/dpd_router/decision.py,router/dpd_router/eligibility.py,router/dpd_router/handoff.py,router/dpd_router/books.py,router/dpd_router/custodian.py,router/dpd_router/leaks.py,router/dpd_router/pairs.py,router/dpd_router/relay.py,router/dpd_router/tokenizer_check.py,router/dpd_router/trouble.py,router/dpd_router/transfer/*
+ROUTER_CORE = router/dpd_router/decision.py,router/dpd_router/eligibility.py,router/dpd_router/handoff.py,router/dpd_router/books.py,router/dpd_router/custodian.py,router/dpd_router/leaks.py,router/dpd_router/pairs.py,router/dpd_router/relay.py,router/dpd_router/http1.py,router/dpd_router/tokenizer_check.py,router/dpd_router/trouble.py,router/dpd_router/transfer/*
 
 .PHONY: coverage-router
 coverage-router: export COVERAGE_FILE = build/coverage-router

@@ -13,28 +13,15 @@ from dpd_router import sse
 from dpd_router.config import Settings
 from dpd_router.errors import DECODER_LOST, ClientError
 from dpd_router.generation import DECISION_HEADER
+from dpd_router.http1 import HOP_BY_HOP, Head
 from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Worker
-from dpd_router.relay import Exchange, Head, RelayPool
+from dpd_router.relay import Exchange, RelayPool
 from dpd_router.trouble import Trouble
 from dpd_router.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
 
-# RFC 9110: they belong to one connection
-HOP_BY_HOP: Final = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 # the first would choose a rank inside of a worker past the router's own choice
 _NOT_FORWARDED: Final = HOP_BY_HOP | {"x-data-parallel-rank", "host", "content-length", "expect"}
 # statuses of a worker that is going or overloaded; another one may do better

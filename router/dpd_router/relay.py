@@ -1,8 +1,8 @@
 """The wire of the direct path: a worker's bytes go to the client as they come, chunk framing included.
 
 A general HTTP client wakes a task for every chunk, takes the chunk out of its framing and frames it
-again. One answer has hundreds of chunks, so here the worker's connection writes what it reads into
-the client's connection at once. It looks at the framing only to find the answer's end.
+again. One answer has hundreds of chunks, so here what the worker's connection reads is written to
+the client's connection as it is. The framing is looked at only to find the answer's end.
 """
 
 import asyncio
@@ -13,147 +13,16 @@ from typing import Final, cast
 
 from aiohttp.abc import AbstractStreamWriter
 
+from dpd_router.http1 import HEAD_LIMIT_BYTES, Framing, Head, request_head
 from dpd_router.pool import Worker
 from dpd_router.tasks import cancelled
 from dpd_router.upstream import UpstreamError
 
 # uvicorn, vLLM's server, closes a connection that was idle for 5 seconds
 IDLE_SECONDS: Final = 4.0
-_HEAD_LIMIT_BYTES: Final = 64 * 1024
-_CHUNK_LINE_LIMIT_BYTES: Final = 1024
 _CLIENT_BUFFER_BYTES: Final = 256 * 1024
-_HOP_BY_HOP: Final = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"content-length",
-        b"date",
-        b"server",
-    }
-)
-
-
-class Framing:
-    """Finds the end of a body; says nothing about what is in it."""
-
-    __slots__ = ("_line", "_skip", "_trailer", "ended", "remaining")
-
-    def __init__(self, content_length: int | None) -> None:
-        """Begin a body of so many bytes, or one of chunks where that is None."""
-        self.remaining = content_length
-        self.ended = content_length == 0
-        self._skip = 0
-        self._line = b""
-        self._trailer = False
-
-    def feed(self, data: bytes) -> int:
-        """Return how many bytes of `data` belong to the body.
-
-        Raises:
-            UpstreamError: this is not a chunked body.
-        """
-        if self.remaining is not None:
-            taken = min(self.remaining, len(data))
-            self.remaining -= taken
-            self.ended = self.remaining == 0
-            return taken
-        position, length = 0, len(data)
-        while position < length and not self.ended:
-            if self._skip:
-                step = min(self._skip, length - position)
-                self._skip -= step
-                position += step
-            else:
-                position = self._read_line(data, position)
-        return position
-
-    def _read_line(self, data: bytes, position: int) -> int:
-        end = data.find(b"\n", position)
-        if end == -1:
-            self._line += data[position:]
-            if len(self._line) > _CHUNK_LINE_LIMIT_BYTES:
-                raise UpstreamError("malformed")
-            return len(data)
-        line = self._line + data[position:end]
-        self._line = b""
-        if self._trailer:
-            self.ended = line in {b"\r", b""}
-        else:
-            self._skip = self._chunk_size(line)
-        return end + 1
-
-    def _chunk_size(self, line: bytes) -> int:
-        digits = line.partition(b";")[0].strip()
-        try:
-            size = int(digits, 16) if digits.isalnum() else -1
-        except ValueError:
-            size = -1
-        if size < 0:
-            raise UpstreamError("malformed")
-        if size == 0:
-            self._trailer = True
-            return 0
-        return size + 2
-
-
-class Head:
-    """Status and headers of a worker's answer."""
-
-    __slots__ = ("content_length", "headers", "reason", "status", "will_close")
-
-    def __init__(self, raw: bytes) -> None:
-        """Parse the head.
-
-        Raises:
-            UpstreamError: it is not one of HTTP/1.1, or has a body without an announced end.
-        """
-        first, *lines = raw.split(b"\r\n")
-        version, _, rest = first.partition(b" ")
-        status, _, self.reason = rest.partition(b" ")
-        if version != b"HTTP/1.1" or len(status) != 3 or not status.isdigit():
-            raise UpstreamError("malformed")
-        self.status = int(status)
-        self.headers: list[bytes] = []
-        self.content_length: int | None = None
-        self.will_close = False
-        chunked = False
-        for line in lines:
-            name, _, value = line.partition(b":")
-            lowered, value = name.lower(), value.strip()
-            if lowered == b"content-length" and value.isdigit():
-                self.content_length = int(value)
-            elif lowered == b"transfer-encoding":
-                chunked = value.lower() == b"chunked"
-            elif lowered == b"connection":
-                self.will_close = b"close" in value.lower()
-            elif lowered not in _HOP_BY_HOP:
-                self.headers.append(line)
-        if chunked:
-            self.content_length = None
-        elif self.content_length is None:
-            raise UpstreamError("malformed")
-
-    @property
-    def content_type(self) -> bytes:
-        """Lower-case media type."""
-        for line in self.headers:
-            if line[:13].lower() == b"content-type:":
-                return line[13:].partition(b";")[0].strip().lower()
-        return b""
-
-    def for_client(self, *, close: bool, more: tuple[bytes, ...] = ()) -> bytes:
-        """Return the head as the client gets it, with `more` header lines."""
-        length = self.content_length
-        framing = b"Transfer-Encoding: chunked" if length is None else b"Content-Length: %d" % length
-        lines = [b"HTTP/1.1 %d %s" % (self.status, self.reason), *self.headers, *more, framing]
-        if close:
-            lines.append(b"Connection: close")
-        return b"\r\n".join(lines) + b"\r\n\r\n"
+# More of them make a new request wait longer, fewer cost a turn of the event loop each.
+_WRITES_PER_TURN: Final = 2
 
 
 class Exchange:
@@ -167,16 +36,17 @@ class Exchange:
         answered: whether any byte of an answer has come.
     """
 
-    def __init__(self, connection: "Connection", on_data: Callable[[bytes], None]) -> None:
+    def __init__(self, connection: "Connection", outbox: "Outbox", on_data: Callable[[bytes], None]) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._connection = connection
+        self._outbox = outbox
         self._on_data = on_data
         self._raw = b""
         self._framing: Framing | None = None
         self._client: asyncio.WriteTransport | None = None
         self._writer: AbstractStreamWriter | None = None
-        self._held = bytearray()
+        self._held = b""
         self._draining: asyncio.Task[None] | None = None
         self._last_read = loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -218,6 +88,7 @@ class Exchange:
         if (data or framing.ended) and not self.ready.done():
             self.ready.set_result(None)
         if framing.ended and not self._over:
+            self.write_held()
             self._finish()
             if not self.done.done():
                 self.done.set_result(None)
@@ -232,16 +103,27 @@ class Exchange:
                 self.head = Head(self._raw[:end])
                 self._framing = Framing(self.head.content_length)
                 data, self._raw = self._raw[end + 4 :], b""
-            elif len(self._raw) > _HEAD_LIMIT_BYTES:
+            elif len(self._raw) > HEAD_LIMIT_BYTES:
                 raise UpstreamError("malformed")
         return self._framing, data
 
     def _forward(self, data: bytes) -> None:
         self._on_data(data)
+        if self._client is None or self._held:
+            self._held += data
+        else:
+            self._held = data
+            self._outbox.add(self)
+        if len(self._held) > _CLIENT_BUFFER_BYTES:
+            self.write_held()
+
+    def write_held(self) -> None:
+        """Send what has come, once there is a client."""
         client = self._client
         if client is None:
-            self._held += data
-        elif not client.is_closing():
+            return
+        data, self._held = self._held, b""
+        if data and not client.is_closing():
             client.write(data)
             if client.get_write_buffer_size() > _CLIENT_BUFFER_BYTES and self._draining is None:
                 self._connection.pause()
@@ -266,11 +148,12 @@ class Exchange:
             raise ConnectionResetError
         self._client = client
         self._writer = writer
-        client.write(head + bytes(self._held))
-        self._held.clear()
+        client.write(head + self._held)
+        self._held = b""
 
     def fail(self, error: UpstreamError) -> None:
         """End the exchange and its connection with an error."""
+        self.write_held()
         self._finish()
         for future in (self.ready, self.done):
             if not future.done():
@@ -297,10 +180,39 @@ class Exchange:
     def leave(self) -> None:
         """End an exchange that nobody wants any more; a worker that still generates stops."""
         if not self._over:
+            self._held = b""
             self._finish()
             self.ready.cancel()
             self.done.cancel()
             self._connection.abort()
+
+
+class Outbox:
+    """Writes the answers on, a few in each turn of the event loop.
+
+    The tokens of one engine step arrive together. Passed on all at once, they keep a request that
+    comes meanwhile waiting for as long as all of them take.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: collections.deque[Exchange] = collections.deque()
+
+    def add(self, exchange: Exchange) -> None:
+        """Write what an exchange holds, after those that came before it."""
+        self._waiting.append(exchange)
+        if len(self._waiting) == 1:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        asyncio.get_running_loop().call_soon(self._write_some)
+
+    def _write_some(self) -> None:
+        count = min(_WRITES_PER_TURN, len(self._waiting))
+        exchanges = [self._waiting.popleft() for _ in range(count)]
+        if self._waiting:
+            self._take_turn()
+        for exchange in exchanges:
+            exchange.write_held()
 
 
 class Connection(asyncio.Protocol):
@@ -346,7 +258,7 @@ class Connection(asyncio.Protocol):
     def begin(self, request: bytes, body: bytes, on_data: Callable[[bytes], None]) -> Exchange:
         """Send a request."""
         assert self._transport is not None
-        self._exchange = Exchange(self, on_data)
+        self._exchange = Exchange(self, self._pool.outbox, on_data)
         self._transport.writelines((request, body))
         return self._exchange
 
@@ -380,6 +292,7 @@ class RelayPool:
 
     def __init__(self, connect_timeout_seconds: float) -> None:
         self._connect_timeout_seconds = connect_timeout_seconds
+        self.outbox = Outbox()
         self._idle: dict[str, collections.deque[Connection]] = {}
         self._open: set[Connection] = set()
         self._making: set[asyncio.Task[Connection]] = set()
@@ -509,10 +422,3 @@ class RelayPool:
             connection.abort()
         if self._open:
             await self._all_closed.wait()
-
-
-def request_head(worker: Worker, path: str, headers: Mapping[str, str], length: int) -> bytes:
-    """Return the head of a POST."""
-    lines = [f"POST {path} HTTP/1.1\r\nHost: {worker.key}\r\nContent-Length: {length}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")

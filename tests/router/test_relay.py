@@ -5,15 +5,17 @@ import contextlib
 import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
+from aiohttp.abc import AbstractStreamWriter
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpd_router import sse
+from dpd_router.http1 import Framing, Head, request_head
 from dpd_router.pool import Role, Worker
-from dpd_router.relay import IDLE_SECONDS, Framing, Head, RelayPool, request_head
+from dpd_router.relay import IDLE_SECONDS, Connection, Exchange, Outbox, RelayPool
 from dpd_router.upstream import UpstreamError
 from tests.router.support import LIMIT_SECONDS
 
@@ -331,6 +333,77 @@ async def test_idle_connections_are_closed_without_another_request(
             await closed.wait()
             await relays.stop()
         assert not relays._idle
+
+
+# the way to the client
+
+
+class Client(asyncio.WriteTransport):
+    """A client's connection that keeps what it gets."""
+
+    def __init__(self, writes: list[bytes]) -> None:
+        super().__init__()
+        self._writes = writes
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._writes.append(bytes(data))
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+async def exchanges(count: int, writes: list[bytes]) -> list[Exchange]:
+    """Begin answers whose heads are written."""
+    pool = RelayPool(LIMIT_SECONDS)
+    outbox = Outbox()
+    made = [Exchange(Connection(pool, "worker"), outbox, lambda _: None) for _ in range(count)]
+    for exchange in made:
+        exchange.feed(CHUNKED_HEAD + b"1\r\na\r\n")
+        exchange.relay_to(Client(writes), cast("AbstractStreamWriter", None), b"")
+    writes.clear()
+    return made
+
+
+async def test_tokens_that_come_together_are_written_over_several_turns() -> None:
+    writes: list[bytes] = []
+    made = await exchanges(5, writes)
+    chunks = [b"1\r\n%d\r\n" % number for number in range(5)]
+    for exchange, chunk in zip(made, chunks, strict=True):
+        exchange.feed(chunk)
+    so_far = []
+    for _ in range(4):
+        so_far.append(len(writes))
+        await asyncio.sleep(0)
+    assert so_far == [0, 2, 4, 5]
+    assert writes == chunks
+
+
+async def test_what_comes_before_its_turn_is_one_write_and_the_end_does_not_wait() -> None:
+    writes: list[bytes] = []
+    made = await exchanges(4, writes)
+    for _ in range(2):
+        for exchange in made:
+            exchange.feed(b"1\r\nb\r\n")
+    made[3].feed(b"0\r\n\r\n")
+    assert writes == [b"1\r\nb\r\n" * 2 + b"0\r\n\r\n"]
+    assert made[3].done.done()
+    made[2].fail(UpstreamError("broken"))
+    made[1].leave()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    # the one that failed before its turn, and the first; nothing of the one that was left
+    assert writes[1:] == [b"1\r\nb\r\n" * 2] * 2
+
+
+async def test_more_than_a_client_s_buffer_does_not_wait_for_its_turn() -> None:
+    writes: list[bytes] = []
+    (exchange,) = await exchanges(1, writes)
+    large = b"%x\r\n" % (1 << 20) + b"x" * (1 << 20) + b"\r\n"
+    exchange.feed(large)
+    assert writes == [large]
 
 
 # events

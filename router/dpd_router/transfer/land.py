@@ -15,8 +15,8 @@ from dpd_router.eligibility import Reason
 from dpd_router.errors import DECODER_LOST
 from dpd_router.generation import DECISION_HEADER, Generation, Json, encode_json
 from dpd_router.handoff import Handoff
+from dpd_router.http1 import NOT_FOR_CLIENTS
 from dpd_router.metrics import Metrics
-from dpd_router.passthrough import HOP_BY_HOP
 from dpd_router.pool import Pool
 from dpd_router.transfer.base import FallbackError, Served, Transfer
 from dpd_router.transfer.decoding import ErrorEventError
@@ -200,6 +200,5 @@ class LandTransfer(Transfer):
 
 
 def _headers(upstream: aiohttp.ClientResponse) -> list[tuple[str, str]]:
-    dropped = HOP_BY_HOP | {"date", "server", "content-length"}
-    kept = [(name, value) for name, value in upstream.headers.items() if name.lower() not in dropped]
+    kept = [(name, value) for name, value in upstream.headers.items() if name.lower() not in NOT_FOR_CLIENTS]
     return [*kept, (DECISION_HEADER, "disaggregated")]
