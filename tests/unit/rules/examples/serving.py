@@ -1225,8 +1225,18 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-SRV-511",
-        good=({"routing.strategy": "continue"}, {"routing.strategy": "land", **_NIXL}),
-        bad=(Bad(case={"routing.strategy": "land"}, at="routing.strategy"),),
+        good=(
+            {"routing.strategy": "land"},
+            {"routing.strategy": "continue", **_OLD},
+            {"routing.strategy": "land", **_OLD, **_NIXL},
+        ),
+        bad=(
+            Bad(
+                case={"routing.strategy": "land", **_OLD},
+                at="routing.strategy",
+                mentions=("`strategy: land` with vLLM 0.19.0 and LMCache 0.4.3", "`vllm-0.25.1`"),
+            ),
+        ),
     ),
     Example(
         rule="DPD-SRV-512",
