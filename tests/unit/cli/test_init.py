@@ -2,10 +2,8 @@
 
 import contextlib
 import os
-import pty
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ import pytest
 
 from hyperpod_dpd.draft.questions import _SHIPPED_REVISIONS, QUESTIONS
 from hyperpod_dpd.spec.load import load
+from tests.support.terminal import on_terminal
 
 _ROOT = Path(__file__).parents[3]
 _DPD = Path(sys.executable).with_name("dpd")
@@ -135,10 +134,9 @@ class _Terminal:
     """A person at a terminal: waits for a text, then types."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self._pid, self._file = pty.fork()
-        if not self._pid:
-            os.chdir(folder)
-            os.execve(_DPD, [str(_DPD), "init", *arguments], _ENVIRONMENT)
+        self._process, self._file = on_terminal(
+            [_DPD, "init", *arguments], environment=_ENVIRONMENT, folder=folder
+        )
         self.shown = ""
         self._read_up_to = 0
 
@@ -163,7 +161,7 @@ class _Terminal:
                 self.type(key)
             if self._ends_within(5):
                 return self.end()
-        os.kill(self._pid, signal.SIGKILL)
+        self._process.kill()
         self.end()
         raise AssertionError(f"still there after a minute: {self.shown}")
 
@@ -186,7 +184,7 @@ class _Terminal:
         except OSError:  # how Linux says that the other side is closed
             pass
         os.close(self._file)
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._process.wait()
 
 
 def test_terminal_asks_shows_defaults_and_asks_again_after_a_wrong_answer(tmp_path: Path) -> None:

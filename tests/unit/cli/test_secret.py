@@ -2,7 +2,6 @@
 
 import io
 import os
-import pty
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -17,6 +16,7 @@ from moto.server import ThreadedMotoServer
 
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.secret import COMMAND
+from tests.support.terminal import on_terminal
 
 DPD = Path(sys.executable).with_name("dpd")
 OWN = "hyperpod-dpd/llama/huggingface"
@@ -226,9 +226,7 @@ def test_on_a_terminal_the_value_is_asked_for_and_not_echoed() -> None:
 
 def _on_a_terminal(environment: dict[str, str]) -> tuple[int, str]:
     """Answer the prompt on a terminal; return exit code and everything that the terminal showed."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(DPD, [str(DPD), "secret", "set", OWN], environment)
+    process, terminal = on_terminal([DPD, "secret", "set", OWN], environment=environment)
     shown = b""
     answered = False
     while True:
@@ -244,5 +242,4 @@ def _on_a_terminal(environment: dict[str, str]) -> tuple[int, str]:
             os.write(terminal, f"{VALUE}\n".encode())
             answered = True
     os.close(terminal)
-    _, status = os.waitpid(process, 0)
-    return os.waitstatus_to_exitcode(status), shown.decode()
+    return process.wait(), shown.decode()
