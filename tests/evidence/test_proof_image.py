@@ -42,7 +42,7 @@ def run(programs: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
         cwd=programs,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

@@ -58,7 +58,7 @@ class Bench:
             env={"PATH": f"{self.bin}:{os.environ['PATH']}", "TMPDIR": str(self.folder), **variables},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         return Ran(

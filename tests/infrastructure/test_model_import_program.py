@@ -168,7 +168,7 @@ def _run(bench: Bench, origin: str, *more: str, hub_url: str = "http://127.0.0.1
         env=bench.environment(hub_url),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -225,7 +225,7 @@ def test_killed_in_the_middle_it_completes_when_run_again(bench: Bench, hub: Hub
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
-        assert hub.halfway.wait(timeout=30)
+        assert hub.halfway.wait(timeout=120)
         process.kill()
     before = bench.stored()
     # the larger file went first and is complete, nothing says that the model is
@@ -380,7 +380,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_downloaded(
 
 def test_no_more_files_than_allowed_are_on_their_way(bench: Bench) -> None:
     lock, now, most = threading.Lock(), 0, 0
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     def enter(path: str) -> None:
         nonlocal now, most

@@ -290,7 +290,7 @@ def fire(address: str, *alerts: Mapping[str, Any]) -> None:
         data=json.dumps(alerts).encode(),
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 200
 
 
@@ -309,7 +309,8 @@ def alert(name: str, severity: str = "critical", deployment: str = "llama") -> d
 def test_a_real_alertmanager_publishes_alerts_to_the_topic(tmp_path: Path) -> None:
     with sns() as service:
         config = configuration()
-        config["route"]["group_wait"] = "100ms"
+        # long enough for the alert that silences another one to be known first
+        config["route"]["group_wait"] = "1s"
         (receiver,) = config["receivers"]
         (target,) = receiver["sns_configs"]
         target["api_url"] = f"http://127.0.0.1:{service.server_port}"
@@ -321,7 +322,7 @@ def test_a_real_alertmanager_publishes_alerts_to_the_topic(tmp_path: Path) -> No
                 alert("DpdTtftBudgetBurningSlowly", "warning"),
                 alert("DpdGpuXid", "warning", deployment=""),
             )
-            messages = [service.published.get(timeout=20) for _ in range(2)]
+            messages = [service.published.get(timeout=60) for _ in range(2)]
             # what is silenced would have come with the others
             with pytest.raises(queue.Empty):
                 service.published.get(timeout=0.5)

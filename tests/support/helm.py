@@ -64,6 +64,6 @@ def template(helm: Path, chart: Path, values: Path, kubernetes: str) -> list[dic
         text=True,
         check=True,
         env={"HOME": str(values.parent)},
-        timeout=60,
+        timeout=120,
     )
     return parsed(result.stdout)

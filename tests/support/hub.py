@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             if path in hub.hold:
                 hub.halfway.set()
-                hub.hold[path].wait(timeout=30)
+                hub.hold[path].wait(timeout=120)
             if breaks:
                 self.close_connection = True
                 return

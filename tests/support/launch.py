@@ -42,7 +42,7 @@ def launch(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     read = environment.get("LMCACHE_CONFIG_FILE")
