@@ -166,15 +166,28 @@ def _addresses(text: str) -> tuple[str, ...]:
         raise ValueError("must be IP addresses") from error
 
 
+def _place(url: str) -> urllib.parse.SplitResult | None:
+    """Return the parts of a URL that names a server; None where it names none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port  # raises where it is none
+    except ValueError:
+        return None
+    named = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
+    return parts if named else None
+
+
+def _server(text: str) -> str:
+    if text and _place(text) is None:
+        raise ValueError("must look like `http://host:port`")
+    return text
+
+
 def _urls(text: str) -> tuple[str, ...]:
     urls = tuple(item.rstrip("/") for item in _items(text))
     for url in urls:
-        parts = urllib.parse.urlsplit(url)
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-        if parts.scheme != "http" or not parts.hostname or port is None or parts.path:
+        place = _place(url)
+        if place is None or place.port is None or url != f"http://{place.netloc}":
             raise ValueError(f"`{url}` must look like `http://host:port`")
     if len(set(urls)) != len(urls):
         raise ValueError("names a worker twice")
@@ -407,7 +420,7 @@ class DiscoveryPolicy:
         "http"
     )
     api_server: Annotated[
-        str, _Option(str, "URL of the API server; empty: the pod's `KUBERNETES_SERVICE_HOST` and `_PORT`")
+        str, _Option(_server, "URL of the API server; empty: the pod's `KUBERNETES_SERVICE_HOST` and `_PORT`")
     ] = ""
     service_account_directory: Annotated[Path, _Option(_path, "directory with `token` and `ca.crt`")] = Path(
         "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -439,7 +452,7 @@ class Telemetry:
     otlp_endpoint: Annotated[
         str,
         _Option(
-            str, "OTLP/HTTP endpoint of the traces, e.g. `http://collector:4318`; needs the extra `otel`"
+            _server, "OTLP/HTTP endpoint of the traces, e.g. `http://collector:4318`; needs the extra `otel`"
         ),
     ] = ""
 

@@ -207,6 +207,17 @@ class Router:
         Raises:
             OSError: a port is in use.
         """
+        try:
+            await self._open()
+        except BaseException:
+            await self._close()
+            raise
+        log.info(
+            "router started",
+            extra={"fields": {"port": self._port, "notification_port": self.socket.port}},
+        )
+
+    async def _open(self) -> None:
         await self.upstream.start()
         if self.settings.disaggregates and self.settings.routing.transfer is Transfer.LMCACHE_PD:
             self.socket.start()
@@ -220,17 +231,13 @@ class Router:
             keepalive_timeout=self.settings.admission.keepalive_timeout_seconds,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_LAST_WORDS_SECONDS)
+        self._runner = runner
         await runner.setup()
         site = web.TCPSite(
             runner, self.settings.listen.host, self.settings.listen.port, reuse_address=True, backlog=1024
         )
         await site.start()
-        self._runner = runner
         self._port = runner.addresses[0][1]
-        log.info(
-            "router started",
-            extra={"fields": {"port": self._port, "notification_port": self.socket.port}},
-        )
 
     async def stop(self) -> int:
         """End in order: nothing new, requests finish or are ended, hand-offs are drained.
@@ -246,11 +253,21 @@ class Router:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self.admission.idle()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._stop_serving()
         left = await self.custodian.settle_all(
             self.settings.timeouts.drain_grace_seconds + self.settings.timeouts.drain_timeout_seconds
         )
+        await self._close()
+        log.info("router stopped", extra={"fields": {"handoffs_left": left}})
+        return left
+
+    async def _stop_serving(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _close(self) -> None:
+        await self._stop_serving()
         await self.custodian.stop()
         await self.discovery.stop()
         await self.health.stop()
@@ -260,8 +277,6 @@ class Router:
         await self.relays.stop()
         # the exporter sends what is left, which would hold up the event loop
         await asyncio.to_thread(self.tracing.stop)
-        log.info("router stopped", extra={"fields": {"handoffs_left": left}})
-        return left
 
 
 async def _watch_keys(keys: ApiKeys) -> None:

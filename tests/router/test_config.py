@@ -73,6 +73,23 @@ def test_a_worker_is_named_once() -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    ["http://a", "http://a:1/v1", "http://a:1?x", "http://a:b", "http://u@a:1", "https://a:1", "http://[a:1"],
+)
+def test_a_worker_is_a_host_and_a_port(url: str) -> None:
+    (problem, *_) = problems(*GOOD, "--decoders", url)
+    assert f"`{url}` must look like `http://host:port`" in problem
+
+
+@pytest.mark.parametrize("flag", ["--otlp-endpoint", "--api-server"])
+def test_a_server_has_a_url(flag: str) -> None:
+    for url in ("collector:4318", "nonsense://x", "http://", "http://a:b", "http://[a"):
+        (problem,) = problems(*GOOD, flag, url)
+        assert problem.startswith(f"`{flag}` must look like `http://host:port`; given `{url}`")
+    load((*GOOD, flag, "https://collector:4318/some/path"), {})
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         (

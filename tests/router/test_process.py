@@ -88,6 +88,7 @@ async def test_port_in_use_ends_with_one_message(cluster: SimulatedCluster) -> N
     _, err = await second.communicate()
     assert second.returncode == 1
     assert b"a socket cannot be opened" in err
+    assert b'"level":"error"' not in err
     first.terminate()
     await first.communicate()
 
