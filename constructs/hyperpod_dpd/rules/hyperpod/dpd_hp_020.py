@@ -43,6 +43,13 @@ def nights_off_can_be_carried_out(deployment: Deployment) -> Iterator[Problem]:
                 limit="`cron(minutes hours day-of-month month day-of-week year)`",
                 fix="for example `cron(0 20 ? * MON-FRI *)`",
             )
+    if schedule.stop_cron.upper() == schedule.start_cron.upper():
+        yield Problem(
+            path="platform.nights_off.start_cron",
+            says="nodes would go and come at the same moment, and which wins is chance",
+            given=f"`{schedule.start_cron}` for both",
+            fix="give `start_cron` the time at which they come back",
+        )
     if not _is_time_zone(schedule.time_zone):
         yield Problem(
             path="platform.nights_off.time_zone",

@@ -413,6 +413,11 @@ EXAMPLES = (
                 )
             ),
             Bad(
+                case={"platform.nights_off": {**_NIGHTS, "start_cron": _NIGHTS["stop_cron"].lower()}},
+                at="platform.nights_off.start_cron",
+                mentions=("at the same moment",),
+            ),
+            Bad(
                 case={"platform.nights_off": {**_NIGHTS, "stop_cron": "0 20 * * *"}},
                 at="platform.nights_off.stop_cron",
                 mentions=("`0 20 * * *`", "cron("),

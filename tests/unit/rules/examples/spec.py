@@ -115,4 +115,27 @@ EXAMPLES = (
             Bad(case={"prices": [{**_PRICE, "as_of": "2026-02-30"}]}, at="prices[0].as_of"),
         ),
     ),
+    Example(
+        rule="DPD-SPEC-009",
+        good=(
+            {"platform.grafana": "managed"},
+            {"platform.grafana": "managed", "platform.scraping": "none"},
+            {
+                "platform.grafana": "self-hosted",
+                "platform.scraping": "none",
+                "platform.observability_addon": False,
+            },
+        ),
+        bad=(
+            Bad(
+                case={
+                    "platform.grafana": "managed",
+                    "platform.scraping": "none",
+                    "platform.observability_addon": False,
+                },
+                at="platform.grafana",
+                mentions=("`grafana: managed`", "`scraping: none`", "`observability_addon: false`"),
+            ),
+        ),
+    ),
 )
