@@ -28,7 +28,9 @@ $(VENV)/.bootstrap: requirements/bootstrap.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	@touch $@
 
-# Without bytecode every fresh process would compile aws_cdk again.
+# Without bytecode every fresh process would compile aws_cdk again. uv gives a file 60 seconds, which is too little on a
+# machine that is busy; 0 is no limit.
+export UV_COMPILE_BYTECODE_TIMEOUT = 0
 $(VENV)/.runtime: $(VENV)/.bootstrap requirements.txt pyproject.toml
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode -r requirements.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
