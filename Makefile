@@ -182,7 +182,7 @@ lock: $(VENV)/.bootstrap ## compile requirements/*.in into hash-pinned requireme
 # The platform of the workers' image decides its wheels; `--only-binary` because nothing is compiled in the image.
 .PHONY: lock-images
 lock-images: $(VENV)/.bootstrap ## compile images/*/requirements.in into hash-pinned requirement files
-	for image in worker jobs; do $(UV) pip compile --quiet --python-version 3.12 --python-platform x86_64-manylinux_2_35 --only-binary :all: --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override images/worker/override.in images/$$image/requirements.in -o images/$$image/requirements.txt; done
+	for image in worker proof benchmark; do $(UV) pip compile --quiet --python-version 3.12 --python-platform x86_64-manylinux_2_35 --only-binary :all: --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --override images/worker/override.in images/$$image/requirements.in -o images/$$image/requirements.txt; done
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links images/router/requirements.in -o images/router/requirements.txt
 
 .PHONY: clean

@@ -52,7 +52,7 @@ class Serving(cdk.Stack):
             bindings={
                 Binding.WORKER_IMAGE: f"{REGISTRY}/dpd-worker@sha256:{'1' * 64}",
                 Binding.ROUTER_IMAGE: f"{REGISTRY}/dpd-router@sha256:{'2' * 64}",
-                Binding.JOBS_IMAGE: f"{REGISTRY}/dpd-jobs@sha256:{'3' * 64}",
+                Binding.PROOF_IMAGE: f"{REGISTRY}/dpd-proof@sha256:{'3' * 64}",
                 Binding.MODEL_BUCKET: weights.bucket_name,
             },
         )

@@ -14,7 +14,7 @@ VALUES = {
     Binding.WORKER_IMAGE: f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-worker@sha256:{'1' * 64}",
     Binding.WORKER_IMAGE_ID: "1" * 12,
     Binding.ROUTER_IMAGE: f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-router@sha256:{'2' * 64}",
-    Binding.JOBS_IMAGE: f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-jobs@sha256:{'3' * 64}",
+    Binding.PROOF_IMAGE: f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-proof@sha256:{'3' * 64}",
     Binding.MODEL_BUCKET: "my-weights",
 }
 """What only your account knows: the images that you built and the bucket that holds the weights."""

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds one image, pushes it and prints its digest; run by CodeBuild in the account, from the root of the sources.
 #
-#   IMAGE       worker, router or jobs: a folder below images/
+#   IMAGE       worker, router, proof or benchmark: a folder below images/
 #   REPOSITORY  registry and name of the ECR repository
 #   TAG         digest of the sources; an image that has it is not built again
 #   BASE_IMAGE  base image by digest, where a mirror replaces the Dockerfile's own (optional)
@@ -15,7 +15,7 @@ fail() {
 }
 
 dockerfile="images/${IMAGE:?}/Dockerfile"
-[ -f "$dockerfile" ] || fail "there is no $dockerfile. help: set IMAGE to worker, router or jobs"
+[ -f "$dockerfile" ] || fail "there is no $dockerfile. help: set IMAGE to worker, router, proof or benchmark"
 repository="${REPOSITORY:?}"
 registry="${repository%%/*}"
 name="${repository#*/}"

@@ -132,16 +132,22 @@ class ServingStack(cdk.Stack):
             **self._endpoint(),
             **{
                 binding.output_key: (f"Binding {binding.name}: {binding.meaning}", value)
-                for binding, value in {**self.release.bindings, **self._of_benchmarks()}.items()
+                for binding, value in {**self.release.bindings, **self._of_jobs()}.items()
             },
         }
         for key, (description, value) in outputs.items():
             cdk.CfnOutput(self, key, description=description, value=value)
 
-    def _of_benchmarks(self) -> Mapping[Binding, str]:
-        """Return what `dpd bind` puts into a benchmark's manifests, which no release installs."""
+    def _of_jobs(self) -> Mapping[Binding, str]:
+        """Return what `dpd bind` puts into the manifests of proof and benchmark."""
         known = self._platform.bindings_in(self)
-        wanted = (Binding.JOBS_IMAGE, Binding.MODEL_BUCKET, Binding.RESULTS_BUCKET)
+        wanted = (
+            Binding.PROOF_IMAGE,
+            Binding.AMP_WORKSPACE_URL,
+            Binding.BENCHMARK_IMAGE,
+            Binding.MODEL_BUCKET,
+            Binding.RESULTS_BUCKET,
+        )
         return {binding: known[binding] for binding in wanted if binding in known}
 
     def _endpoint(self) -> dict[str, tuple[str, str]]:

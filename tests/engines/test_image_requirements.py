@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.slow]
 UV = Path(sys.executable).with_name("uv")
 
 
-@pytest.mark.parametrize("name", ["worker", "router", "jobs"])
+@pytest.mark.parametrize("name", ["worker", "router", "proof", "benchmark"])
 def test_every_pin_has_a_wheel_for_the_images_platform(name: str, tmp_path: Path) -> None:
     """The worker's GPUs want x86-64; Ubuntu 24.04 and Debian 12 have at least glibc 2.35."""
     requirements = ROOT / "images" / name / "requirements.txt"

@@ -34,8 +34,8 @@ from tests.support.deployments import ROOT, changed, ready
 from tests.support.manifests import BOUND
 from tests.support.template import Template, app, only, resources, synthesized, text
 
-DIGEST = f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-jobs@sha256:{'3' * 64}"
-VALUES = read_values({**BOUND, "JOBS_IMAGE": DIGEST, "RESULTS_BUCKET": "results-123456789012"})
+DIGEST = f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-benchmark@sha256:{'3' * 64}"
+VALUES = read_values({**BOUND, "BENCHMARK_IMAGE": DIGEST, "RESULTS_BUCKET": "results-123456789012"})
 PROFILES = [Profile.SELF_MANAGED, Profile.BASELINE, Profile.OPERATOR, Profile.OPERATOR_BASELINE]
 
 
@@ -272,7 +272,7 @@ def test_the_command_writes_what_bind_fills(tmp_path: Path) -> None:
     assert (found["input_tokens"], found["output_tokens"]) == (8192, 64)
     assert (found["concurrencies"], found["seeds"]) == ([4], [7, 9])
     names = dpd("bind", str(tmp_path / "out"), "--list").stdout
-    assert all(name in names for name in ("JOBS_IMAGE", "MODEL_BUCKET", "RESULTS_BUCKET"))
+    assert all(name in names for name in ("BENCHMARK_IMAGE", "MODEL_BUCKET", "RESULTS_BUCKET"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.deployments import ROOT
 
-DOCKERFILE = (ROOT / "images/jobs/Dockerfile").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "images/proof/Dockerfile").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -189,10 +189,10 @@ def test_efa_counters_come_from_where_they_are() -> None:
 
 def test_only_what_it_needs_is_bound() -> None:
     assert set(placeholders(list(proof().objects))) == {
-        Binding.JOBS_IMAGE.name,
+        Binding.PROOF_IMAGE.name,
         Binding.AMP_WORKSPACE_URL.name,
     }
-    assert set(placeholders(list(proof("exported").objects))) == {Binding.JOBS_IMAGE.name}
+    assert set(placeholders(list(proof("exported").objects))) == {Binding.PROOF_IMAGE.name}
 
 
 def test_it_may_list_pods_and_create_events_and_nothing_else() -> None:

@@ -16,7 +16,7 @@ from hyperpod_dpd.serving.router import USER_ID
 from tests.support.deployments import ROOT
 
 IMAGES = ROOT / "images"
-NAMES = ("worker", "router", "jobs")
+NAMES = ("worker", "router", "proof", "benchmark")
 TOOLS = Path(sys.executable).parent
 
 
@@ -74,7 +74,7 @@ def test_every_package_is_pinned_by_hash_and_no_host_is_named(name: str) -> None
     text = (IMAGES / name / "requirements.txt").read_text(encoding="utf-8")
     assert "://" not in text
     entries = [entry for entry in re.split(r"\n(?=\S)", text) if "==" in entry]
-    assert len(entries) == len(requirements(name)) > 20
+    assert len(entries) == len(requirements(name)) > 5
     for entry in entries:
         assert entry.count("--hash=sha256:") >= 1, entry.splitlines()[0]
     assert text.count("--hash=") == len(re.findall(r"--hash=sha256:[0-9a-f]{64}", text))
@@ -123,8 +123,8 @@ def test_the_router_holds_what_its_tests_ran_with() -> None:
     assert {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= pins.keys()
 
 
-def test_no_cdk_is_in_the_router_or_the_jobs() -> None:
-    for name in ("router", "jobs"):
+def test_no_cdk_is_in_the_router_or_a_job() -> None:
+    for name in ("router", "proof", "benchmark"):
         assert not {"aws-cdk-lib", "cdk8s", "jsii", "constructs"} & requirements(name).keys()
 
 
@@ -133,7 +133,8 @@ def test_user_and_ports_of_the_router_are_those_of_its_manifest() -> None:
     assert f"\nUSER {USER_ID}:{USER_ID}\n" in text
     assert f"\nEXPOSE {ROUTER_PORT} {NOTIFICATION_PORT}\n" in text
     assert 'ENTRYPOINT ["dpd-router"]' in text
-    assert f"\nUSER {USER_ID}:{USER_ID}\n" in dockerfile("jobs")
+    for name in ("proof", "benchmark"):
+        assert f"\nUSER {USER_ID}:{USER_ID}\n" in dockerfile(name)
 
 
 @pytest.mark.parametrize("name", NAMES)

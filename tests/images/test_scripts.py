@@ -144,7 +144,7 @@ def test_an_unknown_image_is_refused(bench: Bench) -> None:
     registry(bench, holds_image=False)
     ran = build(bench, IMAGE="rooter")
     assert ran.code == 1
-    assert "set IMAGE to worker, router or jobs" in ran.errors
+    assert "set IMAGE to worker, router, proof or benchmark" in ran.errors
 
 
 def test_a_failed_build_gives_no_digest_but_its_last_words(bench: Bench) -> None:

@@ -46,7 +46,8 @@ def _before() -> Deployment:
         platform__images__source="given",
         platform__images__worker=BOUND["WORKER_IMAGE"],
         platform__images__router=BOUND["ROUTER_IMAGE"],
-        platform__images__jobs=BOUND["JOBS_IMAGE"],
+        platform__images__proof=BOUND["PROOF_IMAGE"],
+        platform__images__benchmark=BOUND["BENCHMARK_IMAGE"],
     )
 
 

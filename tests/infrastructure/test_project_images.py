@@ -27,7 +27,8 @@ GIVEN = Images(
     source="given",
     worker=f"registry.example/worker{DIGEST}",
     router=f"registry.example/router{DIGEST}",
-    jobs=f"registry.example/jobs{DIGEST}",
+    proof=f"registry.example/proof{DIGEST}",
+    benchmark=f"registry.example/benchmark{DIGEST}",
 )
 
 
@@ -71,9 +72,9 @@ def _images(template: Any) -> dict[str, Any]:
 
 def test_every_image_that_runs_is_built_into_a_repository_of_the_deployments_own() -> None:
     _, template = _synthesized()
-    assert set(_images(template)) == {"worker", "router", "jobs"}
+    assert set(_images(template)) == {"worker", "router", "proof", "benchmark"}
     repositories = resources(template, "AWS::ECR::Repository").values()
-    assert len(repositories) == 3
+    assert len(repositories) == 4
     for body in repositories:
         assert body["Properties"]["ImageTagMutability"] == "IMMUTABLE"
         assert body["Properties"]["ImageScanningConfiguration"] == {"ScanOnPush": True}
@@ -85,7 +86,12 @@ def test_every_image_that_runs_is_built_into_a_repository_of_the_deployments_own
 
 def test_a_binding_is_the_digest_that_the_build_has_signalled() -> None:
     stack, template = _synthesized()
-    for binding in (Binding.WORKER_IMAGE, Binding.ROUTER_IMAGE, Binding.JOBS_IMAGE):
+    for binding in (
+        Binding.WORKER_IMAGE,
+        Binding.ROUTER_IMAGE,
+        Binding.PROOF_IMAGE,
+        Binding.BENCHMARK_IMAGE,
+    ):
         index, split = stack.resolve(stack.images.bindings[binding])["Fn::Select"]
         quote, data = split["Fn::Split"]
         name, attribute = data["Fn::GetAtt"]
@@ -141,13 +147,14 @@ def test_images_that_are_given_are_neither_built_nor_stored() -> None:
     assert stack.images.bindings == {
         Binding.WORKER_IMAGE: GIVEN.worker,
         Binding.ROUTER_IMAGE: GIVEN.router,
-        Binding.JOBS_IMAGE: GIVEN.jobs,
+        Binding.PROOF_IMAGE: GIVEN.proof,
+        Binding.BENCHMARK_IMAGE: GIVEN.benchmark,
     }
 
 
 def test_the_operators_engine_and_router_are_not_built() -> None:
     template = synthesized(_Stack(changed(ready(), serving__backend="operator")))
-    assert set(_images(template)) == {"jobs"}
+    assert set(_images(template)) == {"proof", "benchmark"}
 
 
 def test_repositories_go_with_their_stack_only_when_data_may_be_deleted() -> None:
@@ -161,7 +168,7 @@ def test_repositories_go_with_their_stack_only_when_data_may_be_deleted() -> Non
 def sources(tmp_path: Path) -> Path:
     """A copy of what images are built from, free to change."""
     folder = tmp_path / "repository"
-    for name in ("worker", "router", "jobs"):
+    for name in ("worker", "router", "proof", "benchmark"):
         for path in sources_of(name, ROOT):
             if not (folder / path).exists():
                 stage([path], ROOT, folder)
@@ -181,8 +188,9 @@ def _tags(sources: Path) -> tuple[dict[str, str], str]:
     [
         ("router/dpd_router/app.py", {"router"}),
         ("images/worker/check.py", {"worker"}),
-        ("images/jobs/requirements.txt", {"jobs"}),
-        ("images/build.sh", {"worker", "router", "jobs"}),
+        ("images/benchmark/requirements.txt", {"benchmark"}),
+        ("images/proof/requirements.txt", {"proof"}),
+        ("images/build.sh", {"worker", "router", "proof", "benchmark"}),
     ],
 )
 def test_only_images_whose_files_changed_are_built_again(sources: Path, path: str, rebuilt: set[str]) -> None:

@@ -173,6 +173,13 @@ def test_outputs_say_how_the_endpoint_is_reached(serving: Mapping[str, Serving])
     assert outputs["InClusterUrl"]["Value"].endswith(".svc.cluster.local:8081/v1")
     assert {"ForwardCommand", "TryCommand", "KubeconfigCommand"} <= outputs.keys()
     assert {"BindWorkerImage", "BindRouterImage", "BindModelBucket"} <= outputs.keys()
+    # what `dpd bind` puts into the proof and the benchmark
+    assert {
+        "BindProofImage",
+        "BindAmpWorkspaceUrl",
+        "BindBenchmarkImage",
+        "BindResultsBucket",
+    } <= outputs.keys()
     assert "Endpoint" not in outputs
     assert serving["operator"].template["Outputs"]["Endpoint"]["Value"] == "llama-3-3-70b-p5"
 

@@ -36,7 +36,8 @@ READY_SHORT = ("p5", "p5en", "p5-p5en")
 BOUND = {
     "WORKER_IMAGE": f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-worker@{DIGEST}",
     "ROUTER_IMAGE": f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-router@{DIGEST}",
-    "JOBS_IMAGE": f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-jobs@{DIGEST}",
+    "PROOF_IMAGE": f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-proof@{DIGEST}",
+    "BENCHMARK_IMAGE": f"123456789012.dkr.ecr.us-east-1.amazonaws.com/dpd-benchmark@{DIGEST}",
     "MIRROR_REGISTRY": "123456789012.dkr.ecr.us-east-1.amazonaws.com",
     "MODEL_BUCKET": "dpd-models-123456789012",
     "FSX_FILE_SYSTEM_ID": "fs-0123456789abcdef0",

@@ -55,7 +55,7 @@ def write_tokenizer(folder: Path) -> Path:
 
 
 def programs_only(folder: Path) -> Path:
-    """Return a folder with what the jobs' image has of this library."""
+    """Return a folder with what the benchmark's image has of this library."""
     package = folder / "hyperpod_dpd"
     package.mkdir(parents=True)
     (package / "evidence").symlink_to(ROOT / "constructs" / "hyperpod_dpd" / "evidence")

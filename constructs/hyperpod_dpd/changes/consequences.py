@@ -179,7 +179,8 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "platform.images.source": (_C.GENERATION, _C.ROUTER),
     "platform.images.worker": (_C.GENERATION, _C.OBJECTS, _C.PLATFORM),
     "platform.images.router": (_C.ROUTER, _C.PLATFORM),
-    "platform.images.jobs": (_C.PLATFORM, _C.OBJECTS),
+    "platform.images.proof": (_C.PLATFORM, _C.OBJECTS),
+    "platform.images.benchmark": (_C.PLATFORM, _C.OBJECTS),
     "platform.images.mirror_public_images": (_C.PLATFORM,),
     "platform.alerts": (_C.PLATFORM,),
     "platform.nights_off": (_C.PLATFORM,),
@@ -244,7 +245,7 @@ def _is_below(path: str, pattern: str) -> bool:
     return path.startswith((f"{pattern}.", f"{pattern}["))
 
 
-_IMAGES = {f"platform.images.{name}" for name in ("worker", "router", "jobs")}
+_IMAGES = {f"platform.images.{name}" for name in ("worker", "router", "proof", "benchmark")}
 
 
 def _narrowed(

@@ -20,7 +20,8 @@ IMAGE_MACHINES: Final = {
     # 128 GB of disk: the worker's base image and its packages take half of it while layers are packed
     "worker": BuildMachine.LARGE,
     "router": BuildMachine.SMALL,
-    "jobs": BuildMachine.MEDIUM,
+    "proof": BuildMachine.SMALL,
+    "benchmark": BuildMachine.MEDIUM,
 }
 IMPORT_MACHINE: Final = BuildMachine.LARGE
 """The eight files that travel at a time need its disk."""

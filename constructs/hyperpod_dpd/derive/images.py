@@ -5,7 +5,7 @@ from typing import Final
 from hyperpod_dpd.derive.engine import effective_engine
 from hyperpod_dpd.spec import Deployment
 
-PROJECT_IMAGES: Final = ("worker", "router", "jobs")
+PROJECT_IMAGES: Final = ("worker", "router", "proof", "benchmark")
 """Folders below `images/`, and the keys of `platform.images`."""
 
 
@@ -19,7 +19,8 @@ def images_run(deployment: Deployment) -> tuple[str, ...]:
     run = {
         "worker": effective_engine(deployment.serving).image is None,
         "router": deployment.serving.backend == "self-managed",
-        "jobs": True,
+        "proof": True,
+        "benchmark": True,
     }
     return tuple(name for name in PROJECT_IMAGES if run[name])
 

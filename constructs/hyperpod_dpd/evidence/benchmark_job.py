@@ -143,10 +143,10 @@ class BenchmarkJob(Construct):
             keys = {"secret": {"secretName": API_KEYS_SECRET}}
             volumes.append(Volume(name="api-keys", path=API_KEYS_DIRECTORY, source=keys, read_only=True))
         memory = f"{MEMORY_GIB}Gi"
-        given = self._deployment.platform.images.jobs
+        given = self._deployment.platform.images.benchmark
         container = Container(
             name="benchmark",
-            image=pulled(given, self._deployment) if given else Binding.JOBS_IMAGE.placeholder,
+            image=pulled(given, self._deployment) if given else Binding.BENCHMARK_IMAGE.placeholder,
             command=("python", "-m", "hyperpod_dpd.evidence.benchmark"),
             arguments=(f"{names.CONFIG_DIRECTORY}/{SETTINGS_FILE}",),
             # no limit of CPU: a load generator that is throttled measures itself

@@ -132,11 +132,11 @@ class ProofJob(Construct):
         if self._deployment.routing.api_keys_secret is not None:
             keys = {"secret": {"secretName": API_KEYS_SECRET}}
             volumes.append(Volume(name="api-keys", path=API_KEYS_DIRECTORY, source=keys, read_only=True))
-        given = self._deployment.platform.images.jobs
+        given = self._deployment.platform.images.proof
         size = {"cpu": "250m", "memory": f"{MEMORY_MIB}Mi"}
         container = Container(
             name=PROOF,
-            image=pulled(given, self._deployment) if given else Binding.JOBS_IMAGE.placeholder,
+            image=pulled(given, self._deployment) if given else Binding.PROOF_IMAGE.placeholder,
             command=("python", "-m", "hyperpod_dpd.evidence.proof"),
             arguments=arguments,
             environment=(

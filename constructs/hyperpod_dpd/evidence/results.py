@@ -1,6 +1,6 @@
 """The file that a benchmark leaves: every request of every run, and what was measured.
 
-Standard library only: the jobs' image has nothing of this library but `evidence`.
+Standard library only: the benchmark's image has nothing of this library but `evidence`.
 """
 
 import json

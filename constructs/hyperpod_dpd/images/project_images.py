@@ -23,7 +23,8 @@ from hyperpod_dpd.storage.removal import kept_when_full
 _BINDINGS: Final = {
     "worker": Binding.WORKER_IMAGE,
     "router": Binding.ROUTER_IMAGE,
-    "jobs": Binding.JOBS_IMAGE,
+    "proof": Binding.PROOF_IMAGE,
+    "benchmark": Binding.BENCHMARK_IMAGE,
 }
 _TIMEOUT_MINUTES: Final = 180
 _QUEUE_MINUTES: Final = 480

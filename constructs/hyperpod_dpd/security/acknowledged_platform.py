@@ -127,7 +127,7 @@ PLATFORM: Final = (
     ),
     *(
         row
-        for image in ("Jobs", "Router", "Worker")
+        for image in ("Benchmark", "Proof", "Router", "Worker")
         for row in (
             *_platform(
                 f"Images/{image}/Build/Project",

@@ -28,7 +28,8 @@ class Binding(Enum):
     WORKER_IMAGE = ("image of the workers by digest", forms.IMAGE_BY_DIGEST)
     WORKER_IMAGE_ID = ("first 12 digits of the digest of the workers' image", r"[0-9a-f]{12}")
     ROUTER_IMAGE = ("image of the router by digest", forms.IMAGE_BY_DIGEST)
-    JOBS_IMAGE = ("image of the proof and benchmark jobs by digest", forms.IMAGE_BY_DIGEST)
+    PROOF_IMAGE = ("image of the proof job by digest", forms.IMAGE_BY_DIGEST)
+    BENCHMARK_IMAGE = ("image of the benchmark job by digest", forms.IMAGE_BY_DIGEST)
     MIRROR_REGISTRY = (
         "registry of the account, which has copies of public images",
         r"[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?",

@@ -30,8 +30,11 @@ class Images:
     router: Image | None = None
     """Image of the router by digest."""
 
-    jobs: Image | None = None
-    """Image of the proof and benchmark jobs by digest."""
+    proof: Image | None = None
+    """Image of the proof job by digest."""
+
+    benchmark: Image | None = None
+    """Image of the benchmark job by digest."""
 
     mirror_public_images: bool = False
     """Copy public images into the account's registry and use them from there (closed networks)."""

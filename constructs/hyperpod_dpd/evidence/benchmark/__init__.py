@@ -1,4 +1,4 @@
 """The benchmark: genai-bench, run for every concurrency and seed, with a record of every request.
 
-It runs in the jobs' image, which has genai-bench, boto3 and prometheus-client, and of this library only `evidence`.
+It runs in its image, which has genai-bench, boto3 and prometheus-client, and of this library only `evidence`.
 """

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hyperpod_dpd.evidence.api_key import first_key
+from hyperpod_dpd.evidence.proof.api_key import first_key
 from hyperpod_dpd.evidence.results import System, read_as
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hyperpod_dpd.evidence.api_key import first_key
+from hyperpod_dpd.evidence.proof.api_key import first_key
 from hyperpod_dpd.evidence.proof.target import CHAT, COMPLETIONS, Target
 
 

@@ -20,7 +20,7 @@ def _images(deployment: Deployment) -> Iterator[tuple[str, str]]:
     """Yield path and reference of every image that exists before the deployment; what it builds itself does not."""
     images = deployment.platform.images
     if images.source == "given":
-        for key in ("worker", "router", "jobs"):
+        for key in ("worker", "router", "proof", "benchmark"):
             reference = getattr(images, key)
             if reference is not None:
                 yield f"platform.images.{key}", reference

@@ -320,13 +320,14 @@ EXAMPLES = (
                     "source": "given",
                     "worker": _BY_DIGEST,
                     "router": _BY_DIGEST,
-                    "jobs": _BY_DIGEST,
+                    "proof": _BY_DIGEST,
+                    "benchmark": _BY_DIGEST,
                 }
             },
             # the operator's engine is a public image, and the operator has a router of its own
             {
                 "serving.backend": "operator",
-                "platform.images": {"source": "given", "jobs": _BY_DIGEST},
+                "platform.images": {"source": "given", "proof": _BY_DIGEST, "benchmark": _BY_DIGEST},
             },
         ),
         bad=(
@@ -339,11 +340,18 @@ EXAMPLES = (
                 ),
             ),
             Bad(
-                case={"platform.images.jobs": "registry.example/jobs"},
-                at="platform.images.jobs",
+                case={"platform.images.benchmark": "registry.example/benchmark"},
+                at="platform.images.benchmark",
             ),
             Bad(
-                case={"platform.images": {"source": "given", "worker": _BY_DIGEST, "jobs": _BY_DIGEST}},
+                case={
+                    "platform.images": {
+                        "source": "given",
+                        "worker": _BY_DIGEST,
+                        "proof": _BY_DIGEST,
+                        "benchmark": _BY_DIGEST,
+                    }
+                },
                 at="platform.images.router",
                 mentions=("`source: given` without `router`",),
             ),
