@@ -241,14 +241,19 @@ async def test_a_process_that_replaces_its_program_is_found_all_the_same(tmp_pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels know no parent-death signal")
-async def test_a_process_ends_when_the_rehearsal_is_killed(tmp_path: Path) -> None:
+async def test_what_a_process_has_started_ends_as_well_when_the_rehearsal_is_killed(tmp_path: Path) -> None:
     mark = f"test-killed-{os.getpid()}"
     code = (
         "import asyncio, os, pathlib\n"
+        "from hyperpod_dpd.rehearsal.guard import guarded\n"
         "from hyperpod_dpd.rehearsal.process import LocalProcess\n"
         "async def main():\n"
+        f"  async with guarded({mark!r}):\n"
         f"    environment = {{'PATH': os.environ['PATH'], 'DPD_REHEARSAL': {mark!r}}}\n"
-        f"    await LocalProcess.start(['sleep', '600'], environment=environment, log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "    command = ['sh', '-c', 'setsid sleep 600 & echo started; wait']\n"
+        f"    process = await LocalProcess.start(command, environment=environment, log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "    while 'started' not in process.tail():\n"
+        "        await asyncio.sleep(0.01)\n"
         "    print('started', flush=True)\n"
         "    await asyncio.sleep(600)\n"
         "asyncio.run(main())\n"

@@ -20,6 +20,7 @@ from hyperpod_dpd.rehearsal.addresses import Addresses
 from hyperpod_dpd.rehearsal.api_server import ApiServer, endpoint_slice
 from hyperpod_dpd.rehearsal.container import base_environment
 from hyperpod_dpd.rehearsal.engines import Engines, Gpu
+from hyperpod_dpd.rehearsal.guard import guarded
 from hyperpod_dpd.rehearsal.metrics import scrape
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.pod import Adaptation, LocalPod
@@ -105,6 +106,7 @@ class LocalCluster:
     async def __aenter__(self) -> Self:
         """Start every pod; `ready` waits for them."""
         try:
+            await self._stack.enter_async_context(guarded(self.identity))
             self._http = await self._stack.enter_async_context(
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
             )

@@ -117,16 +117,21 @@ def tail(log: Path, lines: int = 8) -> str:
 
 
 def left_behind(identity: str) -> list[str]:
-    """Return the processes that carry the mark of the rehearsal `identity`, this one left out (Linux; else nothing)."""
+    """Return the processes of the rehearsal `identity` that are there, this one left out (Linux; else nothing)."""
+    return [f"{number}: {command}" for number, command in marked(identity).items()]
+
+
+def marked(identity: str) -> dict[int, str]:
+    """Return number and command of the processes that carry the mark of the rehearsal `identity`, this one left out."""
     wanted = f"{MARK}={identity}".encode()
-    found = []
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         if int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
             if wanted in _environment(folder).split(b"\0"):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                found.append(f"{folder.name}: {command.strip()}")
+                found[int(folder.name)] = command.strip()
     return found
 
 
