@@ -43,6 +43,10 @@ _POLL_SECONDS: Final = 0.1
 _MIXED_USERS: Final = 8
 _MIXED_REQUESTS: Final = 24
 _MIXED_SEED: Final = 900_001
+_GREETING_SEED: Final = 900_002
+_GREETING_TOKENS: Final = 2
+"""A hand-off needs two at least."""
+
 _SETTLE_SECONDS: Final = 90.0
 """Real seconds in which the router clears away what it owns: its grace for late notifications is 30."""
 
@@ -355,6 +359,7 @@ class _Rehearsal:
         listed = ", ".join(map(str, options.faults))
         self._watch.phase(listed, real_seconds=options.fault_seconds)
         source = requests(self._model, self._long_and_short(), seed=_MIXED_SEED)
+        await self._acquaint(session)
         started, done = time.monotonic(), asyncio.Event()
         counted = _Counted(self._cluster)
         await counted.look()
@@ -383,6 +388,18 @@ class _Rehearsal:
             real_seconds=time.monotonic() - started,
             counted=counted.grown,
         )
+
+    async def _acquaint(self, session: aiohttp.ClientSession) -> None:
+        """Let prefillers and decoders meet: a decoder that dies while one first greets it hangs that prefiller for good.
+
+        That is LMCache's, in every version, and another fault than those that are asked for.
+        """
+        self._watch.phase("prefillers and decoders meet")
+        count = len([pod for pod in self._cluster.alive if pod.plan.worker is not None])
+        options = self._options
+        lengths = FixedLengths(input_tokens=options.input_tokens, output_tokens=_GREETING_TOKENS)
+        sent = tuple(islice(requests(self._model, lengths, seed=_GREETING_SEED), 2 * count))
+        await self._clients(session).closed_loop(sent, count)
 
     async def _inject(self, fault: Fault) -> None:
         """Make a fault happen; one that does not come to its end is a trouble, and holds nobody up for ever."""
