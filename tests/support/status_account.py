@@ -29,6 +29,9 @@ class StatusAccount:
         self.addons: dict[str, dict[str, Any]] = {}
         self.denied: set[str] = set()
         """Operations that the caller may not call."""
+        self.hanging: str | None = None
+        """Operation that is answered only once `released` is set; `asked` tells that it came."""
+        self.asked, self.released = threading.Event(), threading.Event()
         self.updates: list[dict[str, Any]] = []
         """What was asked of `UpdateCluster`; nothing comes of it."""
         self.url = ""
@@ -37,6 +40,9 @@ class StatusAccount:
         """Return the answer to `request`, or None where moto knows it."""
         target = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         operation = target or self._eks_operation(request)
+        if operation == self.hanging:
+            self.asked.set()
+            self.released.wait()
         if operation in self.denied:
             text = f"User: arn:aws:iam::123456789012:user/reader is not authorized to perform: {operation}"
             error = json.dumps({"__type": "AccessDeniedException", "message": text})
@@ -146,5 +152,6 @@ def running() -> Iterator[StatusAccount]:
     try:
         yield account
     finally:
+        account.released.set()
         server.shutdown()
         thread.join()

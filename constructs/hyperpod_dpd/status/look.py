@@ -1,7 +1,7 @@
 """Ask every source at once."""
 
+import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from hyperpod_dpd.preflight.failure import explain
 from hyperpod_dpd.spec import Deployment
@@ -17,14 +17,20 @@ def look(deployment: Deployment, outside: Outside, sources: Mapping[str, Source]
     except Exception as error:  # noqa: BLE001 - whatever keeps AWS from answering is the answer
         gap = _unseen("anything in the account", error)
         return Snapshot(at=outside.now(), sections=(Section(title="account", answers=(gap,)),))
-    with ThreadPoolExecutor(max_workers=len(sources)) as threads:
-        answers = {
-            title: threads.submit(_ask, title, source, deployment, outside)
-            for title, source in sources.items()
-        }
+    answers: dict[str, tuple[Answer, ...]] = {}
+
+    def ask(title: str, source: Source) -> None:
+        answers[title] = _ask(title, source, deployment, outside)
+
+    # daemons: an executor's threads would let whoever presses Ctrl-C wait for the slowest answer
+    threads = [threading.Thread(target=ask, args=each, daemon=True) for each in sources.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return Snapshot(
         at=outside.now(),
-        sections=tuple(Section(title=title, answers=future.result()) for title, future in answers.items()),
+        sections=tuple(Section(title=title, answers=answers[title]) for title in sources),
     )
 
 
