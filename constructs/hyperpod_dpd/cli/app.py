@@ -1,5 +1,6 @@
 """The command line: which commands there are, and what holds for each of them."""
 
+import errno
 import gc
 import importlib
 import os
@@ -58,6 +59,8 @@ COMMANDS = {
 
 _DESCRIPTION = "Disaggregated prefill and decode on SageMaker HyperPod."
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 _EXIT_CODES = """\
 exit codes:
   0    nothing to mend
@@ -65,6 +68,7 @@ exit codes:
   2    the input or the command line cannot be understood
   3    nothing to mend was found, but not everything could be looked at (preflight, rehearse)
   130  interrupted
+  74   the output cannot be written: the disk is full
   141  the reader of the output went away
 """
 
@@ -84,10 +88,20 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The interpreter flushes once more when it ends, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _drop_output()
+        print(f"dpd: error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 74
     return code
+
+
+def _drop_output() -> None:
+    # The interpreter flushes once more when it ends, and would complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(arguments: Sequence[str]) -> Exit:

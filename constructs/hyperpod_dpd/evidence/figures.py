@@ -40,8 +40,8 @@ def figures(run: Run) -> Figures:
     measured = [each for each in ended if begin < each.end_seconds <= end]
     if len(measured) < 2:
         raise NothingMeasuredError(
-            f"concurrency {run.concurrency}, seed {run.seed}: {len(run.requests)} requests leave no steady part. "
-            "help: send at least ten requests per user"
+            f"concurrency {run.concurrency}, seed {run.seed}: {len(ended)} answers to {len(run.requests)} requests leave "
+            "no steady part. help: send at least ten requests per user; each `error` in the file says why one failed"
         )
     return Figures(
         requests=len(measured),

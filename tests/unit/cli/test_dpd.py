@@ -279,6 +279,20 @@ def test_pipe_that_is_closed_before_the_start_is_141() -> None:
     assert (process.returncode, errors) == (141, b"")
 
 
+@pytest.mark.parametrize("command", [["explain", "DPD-SRV-004"], ["schema"]])
+def test_a_full_disk_is_said_in_one_line(command: list[str]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hyperpod_dpd", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 74
+    assert done.stderr == "dpd: error: the output cannot be written: No space left on device\n"
+
+
 def test_terminal_without_unicode_gets_escapes(write: Write) -> None:
     path = write(replace={"  cluster_zone_ids": "  gpu_cidr: 10.1.0.0/25\n  cluster_zone_ids"})
     done = _dpd("check", path, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
