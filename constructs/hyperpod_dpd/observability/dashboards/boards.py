@@ -349,8 +349,8 @@ _CACHES: Final = Section(
         ),
         Panel(
             title="Reported and loaded",
-            description="Tokens that vLLM reports as handed over, and that LMCache really loaded (per rank). Only the first "
-            "is finding H14: answers come from unwritten memory.",
+            description="Tokens that vLLM reports as handed over, and that LMCache really loaded (per rank). Where only the "
+            "first grows, answers come from unwritten memory.",
             unit=Unit.TOKENS_PER_SECOND,
             queries=(
                 Query(
