@@ -30,6 +30,8 @@ DISAGGREGATED = series("dpd_router_decisions_total", decision="disaggregated", r
 DIRECT = series("dpd_router_decisions_total", decision="direct", reason="below_threshold")
 EXTERNAL_HITS = series("vllm:external_prefix_cache_hits_total", **DECODE)
 LMCACHE_HITS = series("lmcache:num_hit_tokens_total", **DECODE)
+PREFILLED = series("vllm:request_success_total", **PREFILL, finished_reason="length")
+STORES = series("lmcache:num_store_requests_total", **PREFILL)
 FULL = series("dpd_router_handoff_hits_total", result="full")
 MISS = series("dpd_router_handoff_hits_total", result="miss")
 TX = bare("node_amazonefa_tx_bytes", device="rdmap0", node="node-1", job="dpd-efa")
@@ -283,18 +285,35 @@ CASES = (
         labels={"worker": "10.0.0.1:8000"},
     ),
     Case(
-        alert="DpdLmcachePutFailed",
-        fires={series("lmcache:put_failed_count", **PREFILL): "0x20 0+1x30"},
-        silent={series("lmcache:put_failed_count", **PREFILL): "5x50"},
-        summary="LMCache on 10.0.0.1:8000 could not store 19 chunks in 15 minutes",
-        labels=PREFILL,
+        alert="DpdLmcacheRemoteFailing",
+        # eight ranks are one worker
+        fires={
+            series("lmcache:remote_ping_errors_total", **PREFILL, worker_id="0"): "0x20 0+1x30",
+            series("lmcache:remote_ping_errors_total", **PREFILL, worker_id="1"): "0x20 0+1x30",
+        },
+        silent={series("lmcache:remote_ping_errors_total", **PREFILL, worker_id="0"): "5x50"},
+        summary="the remote store of LMCache on prefill worker 10.0.0.1:8000 failed 38 checks in 15 minutes",
+        labels={"role": "prefill", "instance": "10.0.0.1:8000"},
     ),
     Case(
         alert="DpdLmcacheUnhealthy",
-        fires={series("lmcache:lmcache_is_healthy", **DECODE): "1x10 0x40"},
-        silent={series("lmcache:lmcache_is_healthy", **DECODE): "1x10 0x2 1x40"},
-        summary="LMCache on decode worker 10.0.0.2:8000 says that it is not healthy",
-        labels=DECODE,
+        fires={PREFILLED: "0+30x50", STORES: "0+30x10 300x40"},
+        # after a restart both begin again; the second prefiller has nothing to do
+        silent={
+            PREFILLED: "0+30x20 0+30x30",
+            STORES: "0+30x20 0+30x30",
+            PREFILLED.replace("10.0.0.1", "10.0.0.9"): "7x50",
+            STORES.replace("10.0.0.1", "10.0.0.9"): "7x50",
+        },
+        summary="prefiller 10.0.0.1:8000 answers 1 requests a second and LMCache stores nothing",
+        labels={"instance": "10.0.0.1:8000"},
+    ),
+    Case(
+        alert="DpdLmcacheUnhealthy",
+        fires={PREFILLED: "0+30x50", LMCACHE_HITS: "0+30x50"},
+        silent={PREFILLED.replace("length", "abort"): "0+30x50", STORES: "0x50"},
+        summary="prefiller 10.0.0.1:8000 answers 1 requests a second and LMCache stores nothing",
+        labels={"instance": "10.0.0.1:8000"},
     ),
     Case(
         alert="DpdDecisionsOneSided",
@@ -360,8 +379,6 @@ CASES = (
     ),
 )
 
-PREFILLED = series("vllm:request_success_total", **PREFILL, finished_reason="length")
-
 OPERATOR_CASES = (
     Case(
         alert="DpdKvNotReused",
@@ -424,8 +441,9 @@ HEALTHY: Mapping[str, str] = {
     series("dpd_router_buffer_chunks", decoder="d"): "819x200",
     series("dpd_router_handoffs_open"): "2x200",
     series("dpd_router_worker_hung", worker="p"): "0x200",
-    series("lmcache:lmcache_is_healthy", **DECODE): "1x200",
-    series("lmcache:put_failed_count", **DECODE): "0x200",
+    PREFILLED: "0+30x200",
+    STORES: "0+30x200",
+    series("lmcache:remote_ping_errors_total", **DECODE): "0x200",
     series("vllm:kv_cache_usage_perc", **DECODE): "0.6x200",
     series("vllm:num_preemptions_total", **DECODE): "0x200",
     series("vllm:num_requests_waiting", **PREFILL): "0 3 1 4 1 5 9 2 6 5 3 5x190",

@@ -1,10 +1,13 @@
 """Every metric in a rule or a dashboard exists: the router or a simulated engine exposes it, or a source names it."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from dpd_router.metrics import Metrics
 from dpd_simulator import EngineConfig, LMCacheConfig
@@ -119,3 +122,25 @@ def test_without_a_router_to_read_no_rule_asks_for_its_metrics() -> None:
             if not rule.name.startswith("dpd:"):
                 assert "dpd_router" not in rule.expression, rule.name
                 assert 'job="dpd-router"' not in rule.expression, rule.name
+
+
+COMPUTED_IN_ANOTHER_PROCESS = """
+from prometheus_client import Counter, Gauge
+health = Gauge("lmcache:lmcache_is_healthy", "Health", ["worker_id"], multiprocess_mode="livemostrecent")
+health.labels("0").set_function(lambda: 0)
+Counter("lmcache:num_store_requests", "Stores", ["worker_id"]).labels("0").inc(0)
+"""
+
+
+def test_what_lmcache_computes_when_asked_is_not_in_the_files_that_vllm_serves(tmp_path: Path) -> None:
+    # therefore no rule may read its health; a counter is there before its first event
+    subprocess.run(
+        [sys.executable, "-c", COMPUTED_IN_ANOTHER_PROCESS],
+        env={"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        check=True,
+    )
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(tmp_path))
+    samples = {sample.name: sample.value for metric in registry.collect() for sample in metric.samples}
+    assert samples == {"lmcache:num_store_requests_total": 0.0}
+    assert "lmcache:lmcache_is_healthy" not in known()

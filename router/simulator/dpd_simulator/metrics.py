@@ -211,10 +211,9 @@ class LMCacheMetrics:
         self.lookup_hit_rate = self._gauge("lookup_hit_rate", "Hit rate of the last lookup requests")
         self.cache_usage = self._gauge("local_cache_usage", "Local cache usage (bytes) of lmcache")
         self.pinned = self._gauge("pinned_memory_objs_count", "Pinned memory objects")
-        self.healthy = self._gauge("lmcache_is_healthy", "Overall health of lmcache")
-        self.healthy.set(1)
-        self.put_failed = self._gauge("put_failed_count", "Failed puts")
-        self.get_blocking_failed = self._gauge("get_blocking_failed_count", "Failed blocking gets")
+        self.remote_ping_errors = self._counter(
+            "remote_ping_errors", "Number of ping errors to remote backends"
+        )
         self.time_to_retrieve = self._histogram(
             "time_to_retrieve", "Time to retrieve (seconds)", _CACHE_SECONDS
         )

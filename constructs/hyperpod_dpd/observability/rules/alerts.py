@@ -172,8 +172,8 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
         "does not load what it reports. Only a restart of the decoder ends it.",
     )
     # soon, and over a window that outlives the hits: within a minute the buffer may be full, and nothing is reported
-    reported = f"sum by (deployment, instance) ({scope.rate('vllm:external_prefix_cache_hits_total', role('decode'))})"
-    loaded = f"sum by (deployment, instance) ({scope.rate('lmcache:num_hit_tokens_total', role('decode'))})"
+    reported = _rate_by_worker(scope, "vllm:external_prefix_cache_hits_total", role("decode"))
+    loaded = _rate_by_worker(scope, "lmcache:num_hit_tokens_total", role("decode"))
     yield Alert(
         name="DpdKvReportedNotLoaded",
         expression=f"{reported} > 0 unless {loaded} > 0.1 * {reported}",
@@ -194,24 +194,43 @@ def _buffers(scope: Scope) -> Iterator[Alert]:
 
 
 def _lmcache(scope: Scope) -> Iterator[Alert]:
-    failed = scope.series("lmcache:put_failed_count", window="15m")
+    """Yield the alerts about LMCache beside the hand-off.
+
+    Its own `lmcache_is_healthy` and `put_failed_count` cannot be read: LMCache computes them when its process is asked
+    (`Gauge.set_function`), and vLLM's endpoint reads the files of that process, in which they never get a value
+    (prometheus_client 0.26; LMCache 0.4.3 and 0.5.3, `integration/base_service_factory.py`, `remote_backend.py`).
+    """
     yield Alert(
-        name="DpdLmcachePutFailed",
-        # cumulative, although LMCache exposes it as a gauge
-        expression=f"increase({failed}) > 0",
+        name="DpdLmcacheRemoteFailing",
+        expression=_increase_by_worker(scope, "lmcache:remote_ping_errors_total") + " > 0",
         pending="0m",
         severity=Severity.WARNING,
-        summary="LMCache on {{ $labels.instance }} could not store {{ $value | humanize }} chunks in 15 minutes",
-        description="The remote store of the KV cache refuses or does not answer.",
+        summary="the remote store of LMCache on {{ $labels.role }} worker {{ $labels.instance }} failed "
+        "{{ $value | humanize }} checks in 15 minutes",
+        description="The remote store of the KV cache refuses or does not answer; LMCache stores nothing meanwhile.",
     )
+    # whoever left before the first token has stored nothing, and that is no fault
+    finished = _rate_by_worker(
+        scope, "vllm:request_success_total", role("prefill"), 'finished_reason=~"stop|length"'
+    )
+    stores = _rate_by_worker(scope, "lmcache:num_store_requests_total", role("prefill"))
     yield Alert(
         name="DpdLmcacheUnhealthy",
-        expression=f"{scope.series('lmcache:lmcache_is_healthy')} == 0",
+        expression=f"{finished} > 0 unless {stores} > 0",
         pending="2m",
         severity=Severity.CRITICAL,
-        summary="LMCache on {{ $labels.role }} worker {{ $labels.instance }} says that it is not healthy",
-        description="The worker serves without LMCache: nothing is handed off.",
+        summary="prefiller {{ $labels.instance }} answers {{ $value | humanize }} requests a second and LMCache stores nothing",
+        description="LMCache gave up on this worker, at its start or after a failed check, and the worker serves without "
+        "it: nothing is handed off.",
     )
+
+
+def _rate_by_worker(scope: Scope, metric: str, *matchers: str) -> str:
+    return f"sum by (deployment, instance) ({scope.rate(metric, *matchers)})"
+
+
+def _increase_by_worker(scope: Scope, metric: str) -> str:
+    return f"sum by (deployment, role, instance) (increase({scope.series(metric, window='15m')}))"
 
 
 def decision_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
