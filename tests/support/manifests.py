@@ -86,7 +86,10 @@ def deployments() -> Mapping[str, Deployment]:
             routing__client_namespaces=("chat", "batch"),
         ),
         "prometheus-operator": changed(
-            p5, platform__scraping="prometheus-operator", platform__scraping_namespace="monitoring"
+            p5,
+            platform__scraping="prometheus-operator",
+            platform__scraping_namespace="monitoring",
+            platform__exporters="manifests",
         ),
         "unscraped": changed(p5, platform__scraping="none"),
         "traced-in-cluster": changed(

@@ -138,4 +138,26 @@ EXAMPLES = (
             ),
         ),
     ),
+    Example(
+        rule="DPD-SPEC-010",
+        good=(
+            {"platform.exporters": "manifests", "platform.scraping": "prometheus-operator"},
+            {"platform.exporters": "manifests", "platform.observability_addon": False},
+            {"platform.exporters": "none", "platform.scraping": "prometheus-operator"},
+            # nothing is evaluated
+            {"platform.scraping": "none", "platform.observability_addon": False},
+        ),
+        bad=(
+            Bad(
+                case={"platform.scraping": "prometheus-operator"},
+                at="platform.exporters",
+                mentions=("`exporters: observability-addon`", "`scraping: prometheus-operator`"),
+            ),
+            Bad(
+                case={"platform.observability_addon": False},
+                at="platform.exporters",
+                mentions=("`exporters: observability-addon`", "`observability_addon: false`"),
+            ),
+        ),
+    ),
 )
