@@ -140,7 +140,7 @@ def test_what_lmcache_computes_when_asked_is_not_in_the_files_that_vllm_serves(t
         check=True,
     )
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(tmp_path))
+    MultiProcessCollector(registry, path=str(tmp_path))  # type: ignore[no-untyped-call]
     samples = {sample.name: sample.value for metric in registry.collect() for sample in metric.samples}
     assert samples == {"lmcache:num_store_requests_total": 0.0}
     assert "lmcache:lmcache_is_healthy" not in known()
