@@ -145,6 +145,16 @@ CASES = (
         variant="two decoders",
     ),
     Case(
+        alert="DpdDecodeWorkersMissing",
+        fires={UP_ROUTER: "1x99", UP_DECODE: "1x99"},
+        # three are declared, and autoscaling may leave two
+        silent={UP_ROUTER: "1x99", UP_DECODE: "1x99", UP_DECODE.replace("10.0.0.2", "10.0.0.8"): "1x99"},
+        summary="1 of 2 decode workers can be read",
+        labels={},
+        at="30m",
+        variant="scaled",
+    ),
+    Case(
         alert="DpdColocatedWorkersMissing",
         fires={UP_ROUTER: "1x99", series("up", **COLOCATED): "1x99"},
         silent={

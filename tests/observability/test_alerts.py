@@ -9,7 +9,7 @@ import pytest
 
 from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.observability.rules import Alert, Group, definition, rule_groups
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import Deployment, Scaling
 from tests.observability.cases import CASES, HEALTHY, NAME, OPERATOR_CASES, Case
 from tests.support.deployments import changed, ready
 from tests.support.prometheus import unit_test
@@ -23,6 +23,7 @@ def variants() -> Mapping[str, tuple[Group, ...]]:
         "default": rule_groups(p5),
         "baseline": rule_groups(p5, disaggregates=False),
         "two decoders": rule_groups(two_decoders(p5)),
+        "scaled": rule_groups(scaled(p5)),
         "mixed traffic": rule_groups(changed(p5, traffic__long_share=0.5)),
         "own exporters": rule_groups(changed(p5, platform__exporters="manifests")),
         "operator": rule_groups(on_backend(p5, "operator")),
@@ -31,6 +32,16 @@ def variants() -> Mapping[str, tuple[Group, ...]]:
 
 def two_decoders(deployment: Deployment) -> Deployment:
     return changed(deployment, hyperpod__instance_groups__1__count=2, serving__decode__replicas=2)
+
+
+def scaled(deployment: Deployment) -> Deployment:
+    """Return two to three decoders, of which autoscaling takes one away when there is little to do."""
+    return changed(
+        deployment,
+        hyperpod__instance_groups__1__count=3,
+        serving__decode__replicas=3,
+        serving__decode__scaling=Scaling(minimum=2, maximum=3),
+    )
 
 
 def alert(case: Case) -> Alert:

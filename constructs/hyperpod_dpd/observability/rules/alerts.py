@@ -10,7 +10,7 @@ from typing import Final
 from hyperpod_dpd.derive import ServingFacts
 from hyperpod_dpd.observability.rules.promql import Scope, role
 from hyperpod_dpd.observability.rules.rule import Alert, Severity
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import Deployment, Worker
 
 KV_USAGE_LIMIT: Final = 0.9
 """Share of the KV cache above which vLLM soon preempts."""
@@ -329,18 +329,25 @@ def presence_alerts(
         colocated = facts.prefill.replicas + facts.decode.replicas
         yield _missing(scope, "colocated", colocated, blind=blind)
         return
+    prefillers = _least(deployment.serving.prefill, facts.prefill.replicas)
+    decoders = _least(deployment.serving.decode, facts.decode.replicas)
     readable = scope.series("up", 'job="dpd-decode"')
     yield Alert(
         name="DpdNoDecoder",
         expression=f"(sum({readable}) or vector(0)) == 0{blind}",
         pending="1m",
         severity=Severity.CRITICAL,
-        summary=f"none of {facts.decode.replicas} decoders can be read",
+        summary=f"none of {decoders} decoders can be read",
         description="Every answer comes from a decoder: clients get 503.",
     )
-    yield _missing(scope, "prefill", facts.prefill.replicas, blind=blind)
-    if facts.decode.replicas > 1:
-        yield _missing(scope, "decode", facts.decode.replicas, blind=blind, floor=0)
+    yield _missing(scope, "prefill", prefillers, blind=blind)
+    if decoders > 1:
+        yield _missing(scope, "decode", decoders, blind=blind, floor=0)
+
+
+def _least(worker: Worker, replicas: int) -> int:
+    """Return how many workers must be there whatever the load: autoscaling takes the others away on purpose."""
+    return worker.scaling.minimum if worker.scaling else replicas
 
 
 def _router_down(router: str) -> Alert:
