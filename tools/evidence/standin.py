@@ -1,7 +1,8 @@
 """A model of which each GPU carries what it carries of Llama 3.3 70B with tensor parallelism 8.
 
-One rank for one GPU; of several ranks each GPU carries one, with the all-reduces between them. Same weight bytes, floating-point operations and KV bytes per GPU. The tokenizer maps the word
-`t<i>` to token `i`, so that text and ids can be checked against each other.
+One rank for one GPU; of several ranks each GPU carries one, with the all-reduces between them. Same weight bytes,
+floating-point operations and KV bytes per GPU. The tokenizer maps the word `t<i>` to token `i`, so that text and ids can
+be checked against each other.
 
 Weights are random. vLLM's own dummy weights will not do for comparing answers: they are so small that the answer hardly
 depends on the KV cache, and an engine that reads unwritten memory gives the same text.
