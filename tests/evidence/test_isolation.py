@@ -2,16 +2,14 @@
 
 import contextlib
 import json
-import os
 import random
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hyperpod_dpd.spec.load import load
+from tests.support.evidence import run_simulated
 from tools.evidence import isolation, standin
 from tools.evidence.score import scores
 
@@ -32,23 +30,11 @@ def _free_ports(count: int) -> list[int]:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("isolation")
     standin.write(folder / "model")
-    # the engines are started as `python3`
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": ":".join(str(_ROOT / path) for path in ("constructs", "router", "router/simulator")),
-    }
-    subprocess.run(
-        [
-            sys.executable, "-m", "tools.evidence.isolation", "--simulate", "--gpus", "0", "--users", "4",
-            "--mixed-users", "4", "--repetitions", "1", "--arrangements", "colocated",
-            "--out", folder, "--scratch", folder / "scratch", "--model", folder / "model",
-            "--ports", ",".join(map(str, _free_ports(3))),
-        ],
-        cwd=_ROOT,
-        env=environment,
-        check=True,
-        capture_output=True,
-        timeout=300,
+    run_simulated(
+        "isolation", "--gpus", "0", "--users", "4",
+        "--mixed-users", "4", "--repetitions", "1", "--arrangements", "colocated",
+        "--out", folder, "--scratch", folder / "scratch", "--model", folder / "model",
+        "--ports", ",".join(map(str, _free_ports(3))),
     )  # fmt: skip
     return folder / "isolation.jsonl"
 

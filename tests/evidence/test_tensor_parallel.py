@@ -1,41 +1,25 @@
 """The hand-off between engines of several ranks, run with simulated engines; and what reads and disturbs it on GPUs."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import zmq
 
 from hyperpod_dpd.rehearsal.addresses import Addresses
+from tests.support.evidence import run_simulated
 from tools.evidence import standin
 from tools.evidence.notification_relay import NotificationRelay
 from tools.evidence.ranks import RankTokens, transfers
 
-_ROOT = Path(__file__).parents[2]
-
 
 def test_both_ranks_notify_and_a_restarted_prefiller_is_used_again(tmp_path: Path) -> None:
     standin.write(tmp_path / "model", ranks=2)
-    # the engines are started as `python3`
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": ":".join(str(_ROOT / path) for path in ("constructs", "router", "router/simulator")),
-    }
-    subprocess.run(
-        [
-            sys.executable, "-m", "tools.evidence.tensor_parallel", "--simulate", "--users", "2",
-            "--prefill-gpus", "0,1", "--decode-gpus", "0,1", "--losses", "0", "--after", "3",
-            "--load-seconds", "0.5", "--host", Addresses().pod(),
-            "--out", tmp_path, "--scratch", tmp_path / "scratch", "--model", tmp_path / "model",
-        ],
-        cwd=_ROOT,
-        env=environment,
-        check=True,
-        capture_output=True,
-        timeout=240,
+    run_simulated(
+        "tensor_parallel", "--users", "2",
+        "--prefill-gpus", "0,1", "--decode-gpus", "0,1", "--losses", "0", "--after", "3",
+        "--load-seconds", "0.5", "--host", Addresses().pod(),
+        "--out", tmp_path, "--scratch", tmp_path / "scratch", "--model", tmp_path / "model",
     )  # fmt: skip
     results = [json.loads(line) for line in (tmp_path / "tensor-parallel.jsonl").read_text().splitlines()]
     first, second = (result for result in results if result["what"] == "mixed traffic")

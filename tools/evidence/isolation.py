@@ -32,7 +32,7 @@ from hyperpod_dpd.serving.engine.values import Variant
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence.engines import SIMULATOR, VLLM, EngineProcess
-from tools.evidence.load import Outcome, body, complete, prompt
+from tools.evidence.load import Outcome, body, clients, complete, prompt
 from tools.evidence.record import Record
 from tools.evidence.routers import books, rendered_flags, router, settled
 
@@ -105,8 +105,7 @@ async def run(url: str, traffic: Traffic, seed: str) -> tuple[list[Outcome], flo
             request = body(prompt(f"{seed}-{index}", tokens), traffic.output_tokens)
             outcomes.append(await complete(session, url, request))
 
-    timeout = aiohttp.ClientTimeout(total=600)
-    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with clients(600) as session:
         begin = loop.time()
         await asyncio.gather(*(user(session) for _ in range(traffic.users)))
         return outcomes, loop.time() - begin

@@ -51,6 +51,21 @@ def body(tokens: list[int], output: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def clients(timeout_seconds: float) -> aiohttp.ClientSession:
+    """Return a session for any number of requests at a time, each of which may take `timeout_seconds`."""
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout_seconds), connector=aiohttp.TCPConnector(limit=0)
+    )
+
+
+async def sequential(
+    url: str, requests: list[dict[str, Any]], path: str = "/v1/completions"
+) -> list[Outcome]:
+    """Send requests one after another."""
+    async with clients(180) as session:
+        return [await complete(session, url, request, path=path) for request in requests]
+
+
 async def complete(
     session: aiohttp.ClientSession,
     url: str,

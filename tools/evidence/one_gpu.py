@@ -19,15 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import aiohttp
-
 from hyperpod_dpd.serving.engine import engine_configuration
 from hyperpod_dpd.serving.names import NOTIFICATION_PORT
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence import standin
 from tools.evidence.engines import LOOPBACK, SIMULATOR, VLLM, EngineProcess
-from tools.evidence.load import Outcome, body, complete, prompt
+from tools.evidence.load import Outcome, body, clients, complete, prompt, sequential
 from tools.evidence.record import Record
 from tools.evidence.routers import books, router, settled
 
@@ -71,17 +69,8 @@ async def handoffs(url: str, count: int, seed: str, *, disconnects: float) -> li
                 leave_after_chunks=2 if leaves and stage == "stream" else None,
             )
 
-    timeout = aiohttp.ClientTimeout(total=180)
-    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with clients(180) as session:
         return await asyncio.gather(*(one(index) for index in range(count)))
-
-
-async def sequential(
-    url: str, requests: list[dict[str, Any]], path: str = "/v1/completions"
-) -> list[Outcome]:
-    """Send requests one after another."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=180)) as session:
-        return [await complete(session, url, request, path=path) for request in requests]
 
 
 def milliseconds(values: list[float]) -> dict[str, float | int]:

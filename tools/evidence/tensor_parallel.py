@@ -26,7 +26,7 @@ from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence.engines import LOOPBACK, SIMULATOR, VLLM, EngineProcess
 from tools.evidence.isolation import Traffic, figures, mixed, run
-from tools.evidence.load import Outcome, body, complete, prompt
+from tools.evidence.load import Outcome, body, clients, complete, prompt, sequential
 from tools.evidence.notification_relay import NotificationRelay
 from tools.evidence.ranks import transfers
 from tools.evidence.record import Record
@@ -52,13 +52,9 @@ def deployment(path: Path, *, shared: bool) -> Deployment:
     return replace(read, serving=replace(serving, prefill=prefill, decode=decode))
 
 
-async def sequential(url: str, seed: str, count: int, tokens: int) -> list[Outcome]:
-    """Send `count` prompts one after another."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=180)) as session:
-        return [
-            await complete(session, url, body(prompt(f"{seed}-{index}", tokens), 16))
-            for index in range(count)
-        ]
+def short_answers(seed: str, count: int, tokens: int) -> list[dict[str, Any]]:
+    """Return `count` requests with different prompts of `tokens` tokens."""
+    return [body(prompt(f"{seed}-{index}", tokens), 16) for index in range(count)]
 
 
 async def under_load(url: str, traffic: Traffic, seed: str, meanwhile: asyncio.Task[None]) -> list[Outcome]:
@@ -72,8 +68,7 @@ async def under_load(url: str, traffic: Traffic, seed: str, meanwhile: asyncio.T
             request = body(prompt(f"{seed}-{index}", tokens), traffic.output_tokens)
             outcomes.append(await complete(session, url, request))
 
-    timeout = aiohttp.ClientTimeout(total=600)
-    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with clients(600) as session:
         await asyncio.gather(meanwhile, *(user(session) for _ in range(traffic.users)))
     return outcomes
 
@@ -165,7 +160,7 @@ class AcrossRanks:
 
     def every_rank(self, url: str, relay: NotificationRelay) -> None:
         """Send mixed traffic: each long prompt is stored, notified and retrieved by every rank."""
-        outcomes = asyncio.run(sequential(url, "warm", 4, self._threshold))
+        outcomes = asyncio.run(sequential(url, short_answers("warm", 4, self._threshold)))
         self.record.write("warm", **answers(outcomes), router=books(settled(url)))
         self.mixed(url, "every rank")
         self.record.write("ranks", handoffs_by_notifications=relay.per_handoff(), **self._transfers())
@@ -187,9 +182,9 @@ class AcrossRanks:
         """Lose one rank's notification of some hand-offs; the same number of requests after them is handed off again."""
         losses, tokens = self.options.losses, self._threshold
         relay.lose(losses)
-        lost = asyncio.run(sequential(url, "lost", losses, tokens))
+        lost = asyncio.run(sequential(url, short_answers("lost", losses, tokens)))
         self.record.write("one rank's notification lost", **answers(lost), router=books(settled(url)))
-        after = asyncio.run(sequential(url, "after-lost", self.options.after, tokens))
+        after = asyncio.run(sequential(url, short_answers("after-lost", self.options.after, tokens)))
         self.record.write(
             "after the losses",
             lost=len(relay.lost),
