@@ -1,6 +1,7 @@
 """What a failed call means for whoever runs the preflight."""
 
 import re
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from textwrap import shorten
 
@@ -157,6 +158,21 @@ def _not_answered(error: BotoCoreError) -> Failure:
 def code_of(error: ClientError) -> str:
     """Return the error code of an answer."""
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def is_there(ask: Callable[[], object], *, absent: Collection[str]) -> bool:
+    """Return whether `ask` is answered; error codes in `absent` say that there is nothing to answer for.
+
+    Raises:
+        ClientError: it is refused otherwise.
+    """
+    try:
+        ask()
+    except ClientError as error:
+        if code_of(error) not in absent:
+            raise
+        return False
+    return True
 
 
 def _answered(error: ClientError) -> Failure:

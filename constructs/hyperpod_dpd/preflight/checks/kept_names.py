@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from botocore.exceptions import ClientError
-
 from hyperpod_dpd.derive.kept_names import KeptKind, KeptName, kept_names
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call, arn
 from hyperpod_dpd.preflight.check import Check, Gap
-from hyperpod_dpd.preflight.failure import code_of
+from hyperpod_dpd.preflight.failure import is_there
 from hyperpod_dpd.preflight.secret import secret_arns
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.spec import Deployment
@@ -31,7 +29,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
 
 def _stack_is_there(deployment: Deployment, account: Account, part: str) -> bool:
     name = f"{deployment.name}-{part}"
-    return _answers(lambda: account.client("cloudformation").describe_stacks(StackName=name))
+    return is_there(lambda: account.client("cloudformation").describe_stacks(StackName=name), absent=_ABSENT)
 
 
 def _log_group(account: Account, name: str) -> bool:
@@ -40,22 +38,14 @@ def _log_group(account: Account, name: str) -> bool:
 
 
 _IS_THERE: Mapping[KeptKind, Callable[[Account, str], bool]] = {
-    KeptKind.BUCKET: lambda account, name: _answers(lambda: account.client("s3").head_bucket(Bucket=name)),
+    KeptKind.BUCKET: lambda account, name: is_there(
+        lambda: account.client("s3").head_bucket(Bucket=name), absent=_ABSENT
+    ),
     KeptKind.LOG_GROUP: _log_group,
-    KeptKind.SECRET: lambda account, name: _answers(
-        lambda: account.client("secretsmanager").describe_secret(SecretId=name)
+    KeptKind.SECRET: lambda account, name: is_there(
+        lambda: account.client("secretsmanager").describe_secret(SecretId=name), absent=_ABSENT
     ),
 }
-
-
-def _answers(ask: Callable[[], object]) -> bool:
-    try:
-        ask()
-    except ClientError as error:
-        if code_of(error) not in _ABSENT:
-            raise
-        return False
-    return True
 
 
 def _removal(kept: KeptName, region: str) -> str:

@@ -1,28 +1,28 @@
 """PRE-NAM-001: the names that the deployment gives are still free."""
 
-from collections.abc import Callable, Iterator
-
-from botocore.exceptions import ClientError
+from collections.abc import Iterator
 
 from hyperpod_dpd.derive.parameters import Parameter
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call, arn
 from hyperpod_dpd.preflight.check import Check, Gap, creates_cluster
-from hyperpod_dpd.preflight.failure import code_of
+from hyperpod_dpd.preflight.failure import is_there
 from hyperpod_dpd.preflight.published import PUBLISHED_CALL, published
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.spec import Deployment
+
+_ABSENT = ("ResourceNotFound", "ResourceNotFoundException", "ValidationException")
 
 
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     if not published(deployment, account, Parameter.EKS_NAME):
         name = deployment.name
-        if _exists(lambda: account.client("eks").describe_cluster(name=name)):
+        if is_there(lambda: account.client("eks").describe_cluster(name=name), absent=_ABSENT):
             yield _taken("name", "EKS cluster", name, "choose another `name`, or delete that cluster")
     if published(deployment, account, Parameter.HYPERPOD_ARN):
         return
     name = deployment.cluster_name
-    if _exists(lambda: account.client("sagemaker").describe_cluster(ClusterName=name)):
+    if is_there(lambda: account.client("sagemaker").describe_cluster(ClusterName=name), absent=_ABSENT):
         yield _taken(
             "hyperpod.cluster_name",
             "HyperPod cluster",
@@ -38,16 +38,6 @@ def _taken(path: str, kind: str, name: str, fix: str) -> Problem:
         given=f"`{name}`",
         fix=fix,
     )
-
-
-def _exists(ask: Callable[[], object]) -> bool:
-    try:
-        ask()
-    except ClientError as error:
-        if code_of(error) not in ("ResourceNotFound", "ResourceNotFoundException", "ValidationException"):
-            raise
-        return False
-    return True
 
 
 CHECK = Check(
