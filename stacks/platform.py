@@ -124,6 +124,13 @@ class PlatformStack(cdk.Stack):
         self.alerts = AlertTopic(self, "AlertTopic", deployment=deployment, removal_policy=self._removal)
         self._access_logs = AccessLogs(self, "AccessLogs", removal_policy=self._removal)
         self.secrets = DeploymentSecrets(self, "Secrets", deployment=deployment, removal_policy=self._removal)
+        if self.secrets.fill_commands:
+            cdk.CfnOutput(
+                self,
+                "FillSecretsCommand",
+                description="Has to be run before the model is imported and the router lets clients in",
+                value="; ".join(self.secrets.fill_commands),
+            )
         self.builds = BuildRunner(
             self,
             "Builds",

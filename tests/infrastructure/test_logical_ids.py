@@ -5,6 +5,7 @@ behind with its name taken. Renaming a construct is therefore a migration, and t
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,18 @@ def _pinned(name: str) -> dict[str, dict[str, str]]:
 
 def test_ids_are_those_of_the_last_release() -> None:
     assert _pinned(READY[0]) == json.loads(SNAPSHOT.read_text())
+
+
+def test_people_and_programs_find_outputs_by_names_without_a_hash() -> None:
+    # an output that is made below a stack gets a hash; those between stacks are CDK's own and start with `Exports`
+    names = {
+        output
+        for template in ready_synthesized().templates.values()
+        for output in template.get("Outputs", {})
+        if not output.startswith("Exports")
+    }
+    assert {"FillSecretsCommand", "KubeconfigCommand"} <= names
+    assert [name for name in names if re.search(r"[0-9A-F]{8}$", name)] == []
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,13 @@ class DeploymentSecrets(Construct):
     Attributes:
         key: key of the deployment's own secrets; None where it has none.
         own: names of the deployment's own secrets.
+        fill_commands: the command that fills each of them: before that the model is not imported and the router lets
+            nobody in.
     """
+
+    key: kms.Key | None
+    own: tuple[str, ...]
+    fill_commands: tuple[str, ...]
 
     def __init__(
         self,
@@ -44,9 +50,10 @@ class DeploymentSecrets(Construct):
         super().__init__(scope, construct_id)
         named = named_secrets(deployment)
         self.own = tuple(dict.fromkeys(secret.name for secret in named if secret.own))
+        self.fill_commands = tuple(f"dpd secret set {name} --region {deployment.region}" for name in self.own)
         self._names = tuple(dict.fromkeys(secret.name for secret in named))
         self._made: dict[str, secretsmanager.CfnSecret] = {}
-        self.key: kms.Key | None = None
+        self.key = None
         if not self.own:
             return
         self.key = kms.Key(
@@ -66,12 +73,6 @@ class DeploymentSecrets(Construct):
             )
             secret.apply_removal_policy(removal_policy)
             self._made[name] = secret
-        cdk.CfnOutput(
-            self,
-            "Fill",
-            description="What has to be filled before the model is imported and the router lets clients in",
-            value="; ".join(f"dpd secret set {name} --region {deployment.region}" for name in self.own),
-        )
 
     def read_statements(self, names: Iterable[str] | None = None) -> list[iam.PolicyStatement]:
         """Return what reading the secrets takes: all that the deployment names, or only `names`.
