@@ -6,9 +6,16 @@ from pathlib import Path
 import msgspec
 import zmq
 
+from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.physics import kv_bytes_per_token_per_rank
 from hyperpod_dpd.rehearsal.addresses import Addresses
+from hyperpod_dpd.serving.engine import engine_configuration
+from hyperpod_dpd.spec import Role
+from hyperpod_dpd.spec.load import load
+from tests.support.deployments import ROOT
 from tests.support.evidence import run_simulated
 from tools.evidence import standin
+from tools.evidence.engines import EngineProcess
 from tools.evidence.notification_relay import NotificationRelay
 from tools.evidence.ranks import RankTokens, transfers
 
@@ -71,3 +78,41 @@ def test_transfers_are_counted_per_rank_and_incomplete_ones_are_seen(tmp_path: P
         "Worker_TP1": RankTokens(transfers=1, tokens=4096),
     }
     assert transfers(log, "Stored") == {"Worker_TP0": RankTokens(transfers=1, tokens=4096)}
+
+
+NARROW = ROOT / "tools/evidence/tensor-parallel-narrow.yaml"
+WHOLE = ROOT / "tools/evidence/tensor-parallel.yaml"
+
+
+def test_ranks_on_one_gpu_are_told_to_share_it_and_nothing_else_changes(tmp_path: Path) -> None:
+    configuration = engine_configuration(load(NARROW).deployment, Role.DECODE)
+
+    def engine(*gpus: int) -> EngineProcess:
+        return EngineProcess(
+            name="decode", configuration=configuration, model=tmp_path / "model", port=8200, gpus=gpus,
+            scratch=tmp_path, logs=tmp_path,
+        )  # fmt: skip
+
+    shared, apart = engine(0, 0), engine(0, 1)
+    added = [word for word in shared.command() if word not in apart.command()]
+    assert added[:2] == ["--worker-cls", "tools.evidence.shared_gpu_worker.SharedGpuWorker"]
+    assert [word for word in shared.command() if word not in added] == apart.command()
+    assert shared.environment()["CUDA_VISIBLE_DEVICES"] == "0"
+    assert apart.environment()["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert shared.environment()["VLLM_DISABLE_PYNCCL"] == "1"
+    assert "VLLM_DISABLE_PYNCCL" not in apart.environment()
+
+
+def test_both_stand_ins_hand_over_as_many_bytes_and_are_described_as_they_are_written(tmp_path: Path) -> None:
+    bytes_per_token = set()
+    for file, narrow in ((WHOLE, False), (NARROW, True)):
+        deployment = load(file).deployment
+        written = tmp_path / file.stem
+        standin.write(written, deployment.serving.tensor_parallel, narrow=narrow)
+        described = deployment.model.config_file
+        assert described is not None
+        assert json.loads((file.parent / described).read_text()) == json.loads(
+            (written / "config.json").read_text()
+        )
+        bytes_per_token.add(kv_bytes_per_token_per_rank(resolve(deployment).geometry, "bf16", 2))
+    assert bytes_per_token == {40_960}

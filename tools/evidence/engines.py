@@ -27,6 +27,24 @@ REPLACED = (
 )
 """What differs from the rendered command line, for the report."""
 
+RANKS_ON_ONE_GPU = (
+    "`--worker-cls`, `--distributed-executor-backend`: every rank computes on the same GPU",
+    "`--disable-custom-all-reduce`, VLLM_DISABLE_PYNCCL, VLLM_ALLREDUCE_USE_SYMM_MEM: sums go through gloo and the CPU",
+    "`--enforce-eager`: what goes through the CPU cannot be part of a CUDA graph",
+    "`--kv-cache-memory-bytes`: ranks that measure free memory at once disturb each other",
+)
+"""What differs on top of `REPLACED` where the ranks of an engine share a GPU."""
+
+_RANKS_ON_ONE_GPU_FLAGS = (
+    "--worker-cls", "tools.evidence.shared_gpu_worker.SharedGpuWorker", "--distributed-executor-backend", "mp",
+    "--disable-custom-all-reduce", "--enforce-eager", "--kv-cache-memory-bytes", str(12 * 2**30),
+)  # fmt: skip
+_RANKS_ON_ONE_GPU_VARIABLES = {
+    "VLLM_DISABLE_PYNCCL": "1",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+
 VLLM = ("python3", "-m", "vllm.entrypoints.cli.main", "serve")
 SIMULATOR = ("python3", "-m", "dpd_simulator")
 
@@ -42,6 +60,8 @@ class EngineProcess:
     model: Path
     port: int
     gpus: tuple[int, ...]
+    """One a rank; the same for all of them, or different ones."""
+
     scratch: Path
     logs: Path
     host: str = LOOPBACK
@@ -55,6 +75,11 @@ class EngineProcess:
     def url(self) -> str:
         """Address of the engine."""
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def ranks_share_a_gpu(self) -> bool:
+        """Whether all ranks are on one GPU, which no deployment does."""
+        return len(set(self.gpus)) < len(self.gpus)
 
     @property
     def log_path(self) -> Path:
@@ -77,8 +102,9 @@ class EngineProcess:
                 kept.append(argument)
         local = ["--host", self.host, "--port", str(self.port)]
         serve = [*self.serve, str(self.model)]
+        shared = _RANKS_ON_ONE_GPU_FLAGS if self.ranks_share_a_gpu else ()
         # the start script appends its alias, so that the served name must stay last
-        return [shell, self._local(script), *serve, *local, *kept]
+        return [shell, self._local(script), *serve, *local, *shared, *kept]
 
     def environment(self) -> dict[str, str]:
         """Return the rendered environment with the replacements of `REPLACED`."""
@@ -89,11 +115,11 @@ class EngineProcess:
             environment[variable.name] = self._local(variable.value)
         environment |= {
             "UCX_TLS": "all",
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, self.gpus)),
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, dict.fromkeys(self.gpus))),
             "HOME": str(self.scratch),
             "NCCL_SOCKET_IFNAME": "lo",
         }
-        return environment
+        return environment | _RANKS_ON_ONE_GPU_VARIABLES if self.ranks_share_a_gpu else environment
 
     def _local(self, value: str) -> str:
         for directory in ("/etc/dpd", "/var/lib/dpd", "/var/cache/dpd", "/tmp/prometheus"):

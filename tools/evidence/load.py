@@ -58,6 +58,11 @@ def clients(timeout_seconds: float) -> aiohttp.ClientSession:
     )
 
 
+def identical(one: list[Outcome], other: list[Outcome]) -> int:
+    """Return how many answers, pair by pair, are the same and not empty."""
+    return sum(a.text == b.text and bool(a.text) for a, b in zip(one, other, strict=True))
+
+
 async def sequential(
     url: str, requests: list[dict[str, Any]], path: str = "/v1/completions"
 ) -> list[Outcome]:

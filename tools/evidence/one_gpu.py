@@ -25,7 +25,7 @@ from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
 from tools.evidence import standin
 from tools.evidence.engines import LOOPBACK, SIMULATOR, VLLM, EngineProcess
-from tools.evidence.load import Outcome, body, clients, complete, prompt, sequential
+from tools.evidence.load import Outcome, body, clients, complete, identical, prompt, sequential
 from tools.evidence.record import Record
 from tools.evidence.routers import books, router, settled
 
@@ -217,9 +217,9 @@ class Bench:
                     strategy=strategy,
                     kernels=self.options.kernels,
                     prompt_tokens=tokens,
-                    identical=_identical(routed, asked),
-                    identical_to_prefix_cached=_identical(routed, cached),
-                    identical_direct_twice=_identical(asked, again),
+                    identical=identical(routed, asked),
+                    identical_to_prefix_cached=identical(routed, cached),
+                    identical_direct_twice=identical(asked, again),
                     prefix_cached_tokens=sorted({outcome.cached_tokens or 0 for outcome in cached}),
                     common_words=_common_words(routed, asked),
                     different_answers=len({outcome.text for outcome in asked}),
@@ -256,8 +256,8 @@ class Bench:
             "same chats, routed and direct",
             strategy=strategy,
             kernels=self.options.kernels,
-            identical=_identical(routed, asked),
-            identical_to_prefix_cached=_identical(routed, cached),
+            identical=identical(routed, asked),
+            identical_to_prefix_cached=identical(routed, cached),
             common_words=_common_words(routed, asked),
             common_words_prefix_cached=_common_words(routed, cached),
             of=len(requests),
@@ -266,10 +266,6 @@ class Bench:
             usage_direct=[(o.prompt_tokens or 0, o.completion_tokens or 0) for o in asked],
             errors=[o.error for o in (*routed, *asked) if o.error][:3],
         )
-
-
-def _identical(one: list[Outcome], other: list[Outcome]) -> int:
-    return sum(a.text == b.text and bool(a.text) for a, b in zip(one, other, strict=True))
 
 
 def _common_words(one: list[Outcome], other: list[Outcome]) -> list[int]:

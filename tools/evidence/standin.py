@@ -1,18 +1,20 @@
 """A model of which each GPU carries what it carries of Llama 3.3 70B with tensor parallelism 8.
 
 One rank for one GPU; of several ranks each GPU carries one, with the all-reduces between them. Same weight bytes,
-floating-point operations and KV bytes per GPU. The tokenizer maps the word `t<i>` to token `i`, so that text and ids can
+floating-point operations and KV bytes per GPU. The `narrow` one has the same KV bytes and little else: for ranks that
+share a GPU and whose all-reduces go through the CPU. The tokenizer maps the word `t<i>` to token `i`, so that text and ids can
 be checked against each other.
 
 Weights are random. vLLM's own dummy weights will not do for comparing answers: they are so small that the answer hardly
 depends on the KV cache, and an engine that reads unwritten memory gives the same text.
 
-    python -m tools.evidence.standin DIRECTORY [RANKS]     # writes weights, too; needs torch and safetensors
+    python -m tools.evidence.standin DIRECTORY [RANKS] [--narrow]   # writes weights, too; needs torch and safetensors
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
+from typing import Final
 
 VOCABULARY = 16032
 """Tokens of one rank; prompts are written with these."""
@@ -20,26 +22,33 @@ VOCABULARY = 16032
 FIRST_WORD = 10
 """Tokens below are special."""
 
+_WHOLE: Final = {
+    "hidden_size": 8192, "intermediate_size": 3584, "num_hidden_layers": 80,
+    "num_attention_heads": 8, "num_key_value_heads": 1,
+}  # fmt: skip
+_NARROW: Final = {
+    "hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 10,
+    "num_attention_heads": 8, "num_key_value_heads": 8,
+}  # fmt: skip
+_PER_RANK: Final = ("intermediate_size", "num_attention_heads", "num_key_value_heads")
+
 _CHAT_TEMPLATE = (
     "{% for message in messages %}<3> {{ message['content'] }} <4> {% endfor %}"
     "{% if add_generation_prompt %}<5> {% endif %}"
 )
 
 
-def write(directory: Path, ranks: int = 1) -> None:
+def write(directory: Path, ranks: int = 1, *, narrow: bool = False) -> None:
     """Write configuration and tokenizer of a stand-in of `ranks` tensor-parallel ranks into `directory`."""
     from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415
 
     directory.mkdir(parents=True, exist_ok=True)
     vocabulary = VOCABULARY * ranks
+    shape = _NARROW if narrow else _WHOLE
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
-        "hidden_size": 8192,
-        "intermediate_size": 3584 * ranks,
-        "num_hidden_layers": 80,
-        "num_attention_heads": 8 * ranks,
-        "num_key_value_heads": ranks,
+        **{name: size * ranks if name in _PER_RANK else size for name, size in shape.items()},
         "head_dim": 128,
         "vocab_size": vocabulary,
         "max_position_embeddings": 131072,
@@ -128,6 +137,18 @@ def write_weights(directory: Path, seed: int = 0) -> None:
     index_file.write_text(json.dumps({"metadata": {}, "weight_map": names}))
 
 
+def main() -> None:
+    """Parse the command line and write everything."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("ranks", type=int, nargs="?", default=1)
+    parser.add_argument("--narrow", action="store_true", help="the same KV bytes a token, little else")
+    options = parser.parse_args()
+    write(options.directory, options.ranks, narrow=options.narrow)
+    write_weights(options.directory)
+
+
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    write_weights(Path(sys.argv[1]))
+    main()

@@ -2,10 +2,11 @@
 
 Shows that every rank stores and retrieves its part, that every rank notifies, what becomes of a hand-off of which one
 rank's notification is lost, and that a prefiller that is killed and restarted under load is used again. On four GPUs each
-rank has its own. On two, both engines share them, rank by rank: the same ports, notifications and books, but the times
-say nothing about isolation.
+rank has its own. On two, both engines share them, rank by rank; on one, all four ranks are on it, and their sums go
+through the CPU: the same ports, notifications and books, but the times say nothing.
 
     python -m tools.evidence.tensor_parallel --out DIRECTORY --model DIRECTORY [--prefill-gpus 0,1] [--decode-gpus 2,3]
+    python -m tools.evidence.tensor_parallel --out DIRECTORY --model DIRECTORY --prefill-gpus 0,0 --decode-gpus 0,0
 """
 
 import argparse
@@ -24,18 +25,23 @@ from hyperpod_dpd.serving.engine import engine_configuration
 from hyperpod_dpd.serving.names import NOTIFICATION_PORT
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.load import load
-from tools.evidence.engines import LOOPBACK, SIMULATOR, VLLM, EngineProcess
+from tools.evidence.engines import LOOPBACK, RANKS_ON_ONE_GPU, SIMULATOR, VLLM, EngineProcess
 from tools.evidence.isolation import Traffic, figures, mixed, run
-from tools.evidence.load import Outcome, body, clients, complete, prompt, sequential
+from tools.evidence.load import Outcome, body, clients, complete, identical, prompt, sequential
 from tools.evidence.notification_relay import NotificationRelay
 from tools.evidence.ranks import transfers
 from tools.evidence.record import Record
 from tools.evidence.routers import books, rendered_flags, router, scrape, settled
 
-ROUTER_PORT, PREFILL_PORT, DECODE_PORT, RELAY_PORT = 8081, 8100, 8200, 7600
+ROUTER_PORT, DIRECT_PORT, PREFILL_PORT, DECODE_PORT, RELAY_PORT = 8081, 8082, 8100, 8200, 7600
+_UNUSED_PORT: Final = 7501
+"""Of the router that hands nothing off: nobody notifies it."""
 
 SHARED_GPU_SHARE: Final = 0.36
 """Of a GPU's memory for each engine where both have a rank on it: PD buffers and CUDA graphs come on top."""
+
+COMPARISONS: Final = 8
+"""Prompts whose answers are compared with those of the decoder alone."""
 
 READY_SECONDS: Final = 400.0
 _USED_AGAIN_SECONDS: Final = 60.0
@@ -118,6 +124,7 @@ class AcrossRanks:
             prefill=self.options.prefill_gpus,
             decode=self.options.decode_gpus,
             shared=self.shared,
+            replaced=RANKS_ON_ONE_GPU if self.prefill.ranks_share_a_gpu else (),
         )
         host = self.options.host
         with ExitStack() as stack:
@@ -134,6 +141,7 @@ class AcrossRanks:
             stack.enter_context(relay.running())
             url = stack.enter_context(router(self.logs, ROUTER_PORT, NOTIFICATION_PORT, *flags, host=host))
             self.record.write("router", flags=flags)
+            self.answers(url)
             self.every_rank(url, relay)
             self.lost_notification(url, relay)
             self.restart(url)
@@ -156,6 +164,24 @@ class AcrossRanks:
             starts=engine.starts,
             seconds=round(engine.wait_ready(READY_SECONDS), 1),
             command=engine.command()[2:],
+        )
+
+    def answers(self, url: str) -> None:
+        """Compare answers to prompts that were handed off with those of the decoder that computes them itself."""
+        sent = short_answers("compared", COMPARISONS, self._threshold)
+        routed = asyncio.run(sequential(url, sent))
+        flags = ["--threshold", "never", "--decoders", self.decode.url]
+        with router(self.logs, DIRECT_PORT, _UNUSED_PORT, *flags, host=self.options.host) as direct:
+            # a salt of its own, so that no cache serves the second asking
+            asked = asyncio.run(sequential(direct, [{**one, "cache_salt": "direct"} for one in sent]))
+            again = asyncio.run(sequential(direct, [{**one, "cache_salt": "again"} for one in sent]))
+        self.record.write(
+            "same prompts, routed and direct",
+            **answers(routed),
+            identical=identical(routed, asked),
+            identical_direct_twice=identical(asked, again),
+            different_answers=len({outcome.text for outcome in asked}),
+            cached_tokens=sorted({outcome.cached_tokens or 0 for outcome in routed}),
         )
 
     def every_rank(self, url: str, relay: NotificationRelay) -> None:
@@ -267,7 +293,7 @@ def main() -> None:
     )
     parser.add_argument("--scratch", default=f"/tmp/dpd-evidence-{os.getpid()}", help="scratch folder")
     parser.add_argument("--prefill-gpus", type=_gpus, default=(0, 1), help="one a rank, comma separated")
-    parser.add_argument("--decode-gpus", type=_gpus, default=(2, 3), help="one a rank, comma separated")
+    parser.add_argument("--decode-gpus", type=_gpus, default=(2, 3), help="the same of the decoder")
     parser.add_argument("--users", type=int, default=32, help="users of the mixed traffic")
     parser.add_argument("--losses", type=int, default=2, help="hand-offs that lose a notification")
     parser.add_argument("--after", type=int, default=40, help="hand-offs after the losses")
@@ -278,15 +304,20 @@ def main() -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="simulated engines: tests this script, proves nothing"
     )
-    parser.add_argument("--deployment", type=Path, default=Path(__file__).with_name("tensor-parallel.yaml"))
+    parser.add_argument(
+        "--deployment",
+        type=Path,
+        default=Path(__file__).with_name("tensor-parallel.yaml"),
+        help="tensor-parallel-narrow.yaml for the narrow stand-in",
+    )
     options = parser.parse_args()
     ranks = load(options.deployment).deployment.serving.tensor_parallel
     for name in ("prefill_gpus", "decode_gpus"):
-        if len(getattr(options, name)) != ranks:
-            flag = f"--{name.replace('_', '-')}"
-            parser.error(
-                f"`{flag}` names {len(getattr(options, name))} GPUs for {ranks} ranks. help: name {ranks}"
-            )
+        flag, gpus = f"--{name.replace('_', '-')}", getattr(options, name)
+        if len(gpus) != ranks:
+            parser.error(f"`{flag}` names {len(gpus)} GPUs for {ranks} ranks. help: name {ranks}")
+        if len(set(gpus)) not in (1, ranks):
+            parser.error(f"`{flag}` puts some ranks on one GPU. help: put all there, or none")
     AcrossRanks(options).run()
 
 
