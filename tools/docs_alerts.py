@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from hyperpod_dpd.observability.rules import Alert, Recording, rule_groups
+from hyperpod_dpd.observability.rules import ABOUT_MISSING_WORKERS, Alert, Recording, rule_groups
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import load
 
@@ -41,6 +41,8 @@ def _alerts(deployment: Deployment) -> Iterator[str]:
 def _alert(alert: Alert) -> Iterator[str]:
     yield f"## {alert.name}\n"
     yield f"*{alert.severity.value}, after {alert.pending}*: {alert.description}"
+    if alert.name in ABOUT_MISSING_WORKERS:
+        yield "Not told while [`platform.nights_off`](../how-to/upgrade.md#number-of-nodes) keeps the nodes away."
     yield f"[Runbook](../runbooks/{alert.name}.md)\n"
     yield f"> {alert.summary}\n"
     yield f"```promql\n{alert.expression}\n```\n"

@@ -2,21 +2,13 @@
 
 import json
 import queue
-import re
-import subprocess
-import threading
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
-import yaml
 
 from hyperpod_dpd.observability.alert_manager import alert_manager_definition
 from hyperpod_dpd.observability.alert_topic import AlertTopic
@@ -25,8 +17,17 @@ from hyperpod_dpd.observability.rules import rule_groups
 from hyperpod_dpd.security.logs import logs_key
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
+from tests.observability.alerting import (
+    accepted,
+    alert,
+    alertmanager,
+    attributes,
+    configuration_in,
+    fire,
+    publishing_to,
+    sns,
+)
 from tests.support.deployments import changed, ready
-from tests.support.prometheus import program
 from tests.support.template import Template, app, only, resources, synthesized, text
 
 ACCOUNT = "123456789012"
@@ -186,11 +187,7 @@ def test_alerts_wait_for_the_policy_that_lets_them_through() -> None:
 
 
 def configuration() -> dict[str, Any]:
-    document = yaml.safe_load(alert_manager_definition(topic_arn=TOPIC, region=REGION))
-    # AMP knows these keys and refuses any other
-    assert set(document) == {"alertmanager_config"}
-    found: dict[str, Any] = yaml.safe_load(document["alertmanager_config"])
-    return found
+    return configuration_in(alert_manager_definition(topic_arn=TOPIC, region=REGION))
 
 
 def test_the_template_holds_the_definition_with_the_topic_s_name() -> None:
@@ -201,13 +198,7 @@ def test_the_template_holds_the_definition_with_the_topic_s_name() -> None:
 
 
 def test_amtool_accepts_the_configuration(tmp_path: Path) -> None:
-    path = tmp_path / "alertmanager.yaml"
-    path.write_text(yaml.safe_dump(configuration()), encoding="utf-8")
-    done = subprocess.run(
-        [program("amtool"), "check-config", path], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 receivers" in done.stdout
+    assert "1 receivers" in accepted(configuration(), tmp_path)
 
 
 def test_amp_supports_every_receiver() -> None:
@@ -223,109 +214,18 @@ def test_silenced_alerts_exist() -> None:
             assert name != "alertname" or json.loads(value) in known
 
 
-class _Sns(BaseHTTPRequestHandler):
-    """What SNS answers to a message."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        fields = {name: values[0] for name, values in urllib.parse.parse_qs(body).items()}
-        self.server.published.put(fields)  # type: ignore[attr-defined]
-        answer = (
-            b'<PublishResponse xmlns="http://sns.amazonaws.com/doc/2010-03-31/"><PublishResult><MessageId>1</MessageId>'
-            b"</PublishResult><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></PublishResponse>"
-        )
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_arguments: Any) -> None:
-        pass
-
-
-@contextmanager
-def sns() -> Iterator[Any]:
-    server = HTTPServer(("127.0.0.1", 0), _Sns)
-    server.published = queue.Queue()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@contextmanager
-def alertmanager(config: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    """Run a real Alertmanager on a free port of loopback and yield its address."""
-    path = folder / "alertmanager.yaml"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    command = [
-        program("prometheus-alertmanager"),
-        f"--config.file={path}",
-        f"--storage.path={folder / 'data'}",
-        "--web.listen-address=127.0.0.1:0",
-        "--cluster.listen-address=",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said: list[str] = []
-        for line in process.stderr:
-            said.append(line)
-            if found := re.search(r'msg="Listening on" address=(\S+)', line):
-                break
-        else:
-            raise AssertionError("".join(said))
-        try:
-            yield f"http://{found.group(1)}"
-        finally:
-            process.terminate()
-
-
-def fire(address: str, *alerts: Mapping[str, Any]) -> None:
-    request = urllib.request.Request(
-        f"{address}/api/v2/alerts",
-        data=json.dumps(alerts).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        assert answer.status == 200
-
-
-def alert(name: str, severity: str = "critical", deployment: str = "llama") -> dict[str, Any]:
-    return {
-        "labels": {"alertname": name, "severity": severity}
-        | ({"deployment": deployment} if deployment else {}),
-        "annotations": {
-            "summary": "12 bytes/s over EFA",
-            "description": "The KV cache crosses TCP.",
-            "runbook_url": f"docs/runbooks/{name}.md",
-        },
-    }
-
-
 def test_a_real_alertmanager_publishes_alerts_to_the_topic(tmp_path: Path) -> None:
-    with sns() as service:
-        config = configuration()
-        # long enough for the alert that silences another one to be known first
-        config["route"]["group_wait"] = "1s"
-        (receiver,) = config["receivers"]
-        (target,) = receiver["sns_configs"]
-        target["api_url"] = f"http://127.0.0.1:{service.server_port}"
-        target["sigv4"] |= {"access_key": "AKIDEXAMPLE", "secret_key": "secret"}
-        with alertmanager(config, tmp_path) as address:
-            fire(
-                address,
-                alert("DpdTtftBudgetBurningFast"),
-                alert("DpdTtftBudgetBurningSlowly", "warning"),
-                alert("DpdGpuXid", "warning", deployment=""),
-            )
-            messages = [service.published.get(timeout=60) for _ in range(2)]
-            # what is silenced would have come with the others
-            with pytest.raises(queue.Empty):
-                service.published.get(timeout=0.5)
+    with sns() as service, alertmanager(publishing_to(service, configuration()), tmp_path) as running:
+        fire(
+            running,
+            alert("DpdTtftBudgetBurningFast"),
+            alert("DpdTtftBudgetBurningSlowly", "warning"),
+            alert("DpdGpuXid", "warning", deployment=""),
+        )
+        messages = [service.published.get(timeout=60) for _ in range(2)]
+        # what is silenced would have come with the others
+        with pytest.raises(queue.Empty):
+            service.published.get(timeout=0.5)
     by_subject = {message["Subject"]: message for message in messages}
     assert set(by_subject) == {
         "[FIRING] critical DpdTtftBudgetBurningFast llama",
@@ -346,9 +246,3 @@ def test_a_real_alertmanager_publishes_alerts_to_the_topic(tmp_path: Path) -> No
         "status": "firing",
         "deployment": "none",
     }
-
-
-def attributes(message: Mapping[str, str]) -> dict[str, str]:
-    """Attributes of a message. SNS refuses a message of which one is empty."""
-    names = {key: value for key, value in message.items() if key.endswith(".Name")}
-    return {name: message[key.replace(".Name", ".Value.StringValue")] for key, name in names.items()}

@@ -72,7 +72,9 @@ class MetricsWorkspace(Construct):
             alias=deployment.name,
             # the service takes grants on it when the workspace is made; who writes or reads needs no right to it
             kms_key_arn=key.key_arn,
-            alert_manager_definition=alert_manager_definition(topic_arn=topic.topic_arn, region=region),
+            alert_manager_definition=alert_manager_definition(
+                topic_arn=topic.topic_arn, region=region, nights_off=deployment.platform.nights_off
+            ),
             # a rule that cannot be evaluated and an alert that cannot be published show nowhere else
             logging_configuration=aps.CfnWorkspace.LoggingConfigurationProperty(
                 log_group_arn=log.log_group_arn

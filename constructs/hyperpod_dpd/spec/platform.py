@@ -67,6 +67,10 @@ class Schedule:
     time_zone: NonEmptyStr = "UTC"
     """IANA time zone of both."""
 
+    warm_up_minutes: PositiveInt = 180
+    """Minutes after `start_cron` in which workers may be missing and nobody is told. AWS publishes no time for deep health
+    checks: the default leaves them two hours, the start of the nodes and the loading of the weights half an hour each."""
+
 
 @value
 class Platform:

@@ -10,7 +10,7 @@ from typing import Final
 from hyperpod_dpd.derive import ServingFacts
 from hyperpod_dpd.observability.rules.promql import Scope, role
 from hyperpod_dpd.observability.rules.rule import Alert, Severity
-from hyperpod_dpd.spec import Deployment, Worker
+from hyperpod_dpd.spec import Deployment, Role, Worker
 
 KV_USAGE_LIMIT: Final = 0.9
 """Share of the KV cache above which vLLM soon preempts."""
@@ -26,6 +26,11 @@ EFA_SHARE: Final = 0.1
 
 LEAST_REQUESTS_PER_SECOND: Final = 0.01
 """Traffic below which the share of disaggregated requests means nothing: 36 requests an hour."""
+
+_NO_DECODER: Final = "DpdNoDecoder"
+_WORKERS_MISSING: Final = {role: f"Dpd{role.value.capitalize()}WorkersMissing" for role in Role}
+ABOUT_MISSING_WORKERS: Final = (_NO_DECODER, *_WORKERS_MISSING.values())
+"""Alerts that fire when the nodes of the workers are taken away on purpose, in any variant of a deployment."""
 
 _ANSWERING = ("decode", "colocated")
 
@@ -327,22 +332,22 @@ def presence_alerts(
     blind = f" unless on () absent({router})" if has_router(deployment) else ""
     if not disaggregates:
         colocated = facts.prefill.replicas + facts.decode.replicas
-        yield _missing(scope, "colocated", colocated, blind=blind)
+        yield _missing(scope, Role.COLOCATED, colocated, blind=blind)
         return
     prefillers = _least(deployment.serving.prefill, facts.prefill.replicas)
     decoders = _least(deployment.serving.decode, facts.decode.replicas)
     readable = scope.series("up", 'job="dpd-decode"')
     yield Alert(
-        name="DpdNoDecoder",
+        name=_NO_DECODER,
         expression=f"(sum({readable}) or vector(0)) == 0{blind}",
         pending="1m",
         severity=Severity.CRITICAL,
         summary=f"none of {decoders} decoders can be read",
         description="Every answer comes from a decoder: clients get 503.",
     )
-    yield _missing(scope, "prefill", prefillers, blind=blind)
+    yield _missing(scope, Role.PREFILL, prefillers, blind=blind)
     if decoders > 1:
-        yield _missing(scope, "decode", decoders, blind=blind, floor=0)
+        yield _missing(scope, Role.DECODE, decoders, blind=blind, floor=0)
 
 
 def _least(worker: Worker, replicas: int) -> int:
@@ -361,16 +366,16 @@ def _router_down(router: str) -> Alert:
     )
 
 
-def _missing(scope: Scope, component: str, replicas: int, *, blind: str, floor: int | None = None) -> Alert:
+def _missing(scope: Scope, of: Role, replicas: int, *, blind: str, floor: int | None = None) -> Alert:
     """Return the alert about workers that are fewer than wanted; at `floor` another one speaks."""
-    job = f'job="dpd-{component}"'
+    job = f'job="dpd-{of.value}"'
     present = f"(sum({scope.series('up', job)}) or vector(0))"
     above = f" and {present} > {floor}" if floor is not None else ""
     return Alert(
-        name=f"Dpd{component.capitalize()}WorkersMissing",
+        name=_WORKERS_MISSING[of],
         expression=f"({present} < {replicas}{above}){blind}",
         pending="15m",
         severity=Severity.WARNING,
-        summary=f"{{{{ $value }}}} of {replicas} {component} workers can be read",
+        summary=f"{{{{ $value }}}} of {replicas} {of.value} workers can be read",
         description="A worker is gone for longer than a rolling update takes for one; see its pod and its node.",
     )

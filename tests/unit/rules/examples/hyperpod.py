@@ -8,6 +8,7 @@ _GROUPS = "hyperpod.instance_groups"
 _PLAN = "arn:aws:sagemaker:us-east-1:111122223333:training-plan/p5-december"
 _TAINT = {"key": "example.com/team", "effect": "NoSchedule"}
 _NO_CHECKS: dict[str, Any] = {f"{_GROUPS}.0.deep_health_checks": []}
+_MONTHLY = "cron(0 20 L * ? *)"
 _NIGHTS = {"stop_cron": "cron(0 20 ? * MON-FRI *)", "start_cron": "cron(0 7 ? * MON-FRI *)"}
 
 
@@ -418,6 +419,21 @@ EXAMPLES = (
                 mentions=("at the same moment",),
             ),
             Bad(
+                case={
+                    "platform.nights_off": {
+                        "stop_cron": "cron(0 7,20 ? * MON-FRI *)",
+                        "start_cron": "cron(0 7 ? * FRI *)",
+                    }
+                },
+                at="platform.nights_off.start_cron",
+                mentions=("at the same moment", "`cron(0 7,20 ? * MON-FRI *)`"),
+            ),
+            Bad(
+                case={"platform.nights_off": {"stop_cron": _MONTHLY, "start_cron": _MONTHLY}},
+                at="platform.nights_off.start_cron",
+                mentions=("at the same moment",),
+            ),
+            Bad(
                 case={"platform.nights_off": {**_NIGHTS, "stop_cron": "0 20 * * *"}},
                 at="platform.nights_off.stop_cron",
                 mentions=("`0 20 * * *`", "cron("),
@@ -435,6 +451,39 @@ EXAMPLES = (
                 case={"platform.nights_off": _NIGHTS, f"{_GROUPS}.0.minimum": 1},
                 at=f"{_GROUPS}[0].minimum",
                 mentions=("`minimum: 1`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-HP-026",
+        good=(
+            {"platform.nights_off": _NIGHTS},
+            {"platform.nights_off": {**_NIGHTS, "warm_up_minutes": 13 * 60 - 1}},
+            {"platform.nights_off": {**_NIGHTS, "stop_cron": _MONTHLY}, "platform.scraping": "none"},
+            {
+                "platform.nights_off": {**_NIGHTS, "stop_cron": _MONTHLY},
+                "cluster.existing": {"eks_name": "llama", "hyperpod_name": "shared"},
+            },
+        ),
+        bad=(
+            Bad(
+                case={"platform.nights_off": {**_NIGHTS, "stop_cron": _MONTHLY}},
+                at="platform.nights_off",
+                mentions=("not the same every week", f"`{_MONTHLY}`"),
+            ),
+            Bad(
+                case={"platform.nights_off": {**_NIGHTS, "start_cron": "cron(0 7 ? JUN-AUG MON-FRI *)"}},
+                at="platform.nights_off",
+            ),
+            Bad(
+                case={"platform.nights_off": {**_NIGHTS, "warm_up_minutes": 13 * 60}},
+                at="platform.nights_off.warm_up_minutes",
+                mentions=("`780`", "780 minutes"),
+            ),
+            Bad(
+                case={"platform.nights_off": _NIGHTS, "platform.scraping": "prometheus-operator"},
+                at="platform.nights_off",
+                mentions=("`scraping: prometheus-operator`",),
             ),
         ),
     ),
