@@ -9,7 +9,6 @@ import sys
 
 import aws_cdk as cdk
 
-from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.serving.profile import chosen_profile
@@ -30,7 +29,7 @@ def main() -> Exit:
         return Exit.UNREADABLE
     report = check(file.deployment)
     if report.errors:
-        print(*(locate(finding, file) for finding in report.errors), sep="\n", file=sys.stderr)
+        print(*(finding.located_in(file) for finding in report.errors), sep="\n", file=sys.stderr)
         return Exit.FINDINGS
     try:
         profile = chosen_profile(file.deployment, app.node.try_get_context("profile"))
@@ -39,7 +38,7 @@ def main() -> Exit:
         print(f"{file.path}: error: {error}", file=sys.stderr)
         return Exit.FINDINGS
     for finding in report.warnings:
-        located = str(locate(finding, file))
+        located = str(finding.located_in(file))
         cdk.Annotations.of(stacks.first).add_warning_v2(f"hyperpod-dpd:{finding.rule}", located)
     print(summary(file.deployment, stacks, app.synth()))
     return Exit.OK

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.evidence.proof_job import write_proof
 from hyperpod_dpd.rules.check import check
@@ -62,7 +61,7 @@ def _accepted(files: Sequence[Path]) -> list[Deployment]:
         file = load(path)
         errors = check(file.deployment).errors
         if errors:
-            raise _RefusedError("\n".join(str(locate(finding, file)) for finding in errors))
+            raise _RefusedError("\n".join(str(finding.located_in(file)) for finding in errors))
         name = file.deployment.name
         if name in files_by_name:
             raise _RefusedError(

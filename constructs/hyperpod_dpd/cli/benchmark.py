@@ -4,7 +4,6 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.node import use_bundled_node
@@ -78,7 +77,7 @@ def _run(arguments: Namespace) -> Exit:
         return Exit.UNREADABLE
     errors = check(file.deployment).errors
     for finding in errors:
-        print_finding(locate(finding, file))
+        print_finding(finding.located_in(file))
     return Exit.FINDINGS if errors else _write(arguments, file)
 
 

@@ -1,14 +1,12 @@
 """`dpd check`: read a deployment, run every rule, say everything at once."""
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 from pathlib import Path
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, counted, print_finding, print_json, print_mistakes
 from hyperpod_dpd.rules.check import Report, check
-from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
 
@@ -41,21 +39,15 @@ example: dpd check deployments/llama-3.3-70b-p5.yaml""",
 )
 
 
-def locate(finding: Finding, file: DeploymentFile) -> Finding:
-    """Return `finding` with the file and the line that its path was read from."""
-    name, line = file.place(finding.problem.path)
-    return replace(finding, file=name, line=line)
-
-
 class _Checked:
     def __init__(self, file: DeploymentFile, report: Report) -> None:
         self._path = file.path
         self._report = report
         self._findings = sorted(
-            (locate(finding, file) for finding in report.findings),
+            (finding.located_in(file) for finding in report.findings),
             key=lambda finding: (finding.file or "", finding.line or 0, finding.rule),
         )
-        self._acknowledged = [locate(finding, file) for finding in report.acknowledged]
+        self._acknowledged = [finding.located_in(file) for finding in report.acknowledged]
         self.exit_code = Exit.OK if report.clean else Exit.FINDINGS
 
     def as_dict(self) -> dict[str, object]:

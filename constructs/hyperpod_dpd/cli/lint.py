@@ -8,8 +8,7 @@ from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, counted, paint, print_finding, print_json
 from hyperpod_dpd.lint import LintReport, UnreadableManifestError, lint_manifests
-from hyperpod_dpd.rules.finding import Severity
-from hyperpod_dpd.rules.registry import Subject, rules_about
+from hyperpod_dpd.lint.check import not_acceptable
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -32,9 +31,8 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     accept = {name.upper() for name in arguments.accept}
-    trouble = [text for name in sorted(accept) if (text := _cannot_accept(name))]
-    if trouble:
-        for text in trouble:
+    if refused := not_acceptable(accept):
+        for text in refused:
             print(f"{paint('error', 'error', sys.stderr)}: {text}", file=sys.stderr)
         return Exit.UNREADABLE
     try:
@@ -61,16 +59,6 @@ examples: dpd lint manifests/rendered/llama-3-3-70b-p5/self-managed
     add_arguments=_add_arguments,
     run=_run,
 )
-
-
-def _cannot_accept(name: str) -> str:
-    """Return why the findings of `name` cannot be accepted, or nothing."""
-    known = {rule.id: rule for rule in rules_about(Subject.MANIFEST)}
-    if name not in known:
-        return f"unknown rule `{name}`. help: `dpd explain` lists all rules; those about manifests are DPD-LINT-*"
-    if known[name].severity is Severity.ERROR:
-        return f"an error cannot be accepted: `{name}`. help: mend what `dpd explain {name}` describes"
-    return ""
 
 
 def _print_text(report: LintReport, paths: list[Path]) -> None:

@@ -8,10 +8,8 @@ from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, paint, print_json
 from hyperpod_dpd.derive import UnresolvedError
-from hyperpod_dpd.planner.cost import UndatedPriceError
-from hyperpod_dpd.planner.plan import NoWorkersError, Plan, make_plan
-from hyperpod_dpd.planner.simulation import PromptTooLongError
-from hyperpod_dpd.planner.workload import NoTrafficError, UnreadableTraceError
+from hyperpod_dpd.planner.plan import Plan, make_plan
+from hyperpod_dpd.planner.unplannable import UnplannableError
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
 
@@ -42,13 +40,7 @@ def _run(arguments: Namespace) -> Exit:
     except UnresolvedError as error:
         _say_obstacles(error, file)
         return Exit.FINDINGS
-    except (
-        NoTrafficError,
-        UnreadableTraceError,
-        UndatedPriceError,
-        PromptTooLongError,
-        NoWorkersError,
-    ) as error:
+    except UnplannableError as error:
         _say(f"{file.path}: {_red('error')}: {error}")
         return Exit.FINDINGS
     return _show(plan, arguments)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, print_finding, print_json, print_line, print_mistakes
@@ -93,7 +92,7 @@ def _print_policy(file: DeploymentFile) -> Exit:
 
 def _refuse(file: DeploymentFile, errors: tuple[Finding, ...], output: str) -> Exit:
     """Report what `dpd check` refuses: no account can make it work."""
-    located = [locate(finding, file) for finding in errors]
+    located = [finding.located_in(file) for finding in errors]
     if output == Format.JSON:
         print_json(
             {"file": str(file.path), "asked": False, "errors": [finding.as_dict() for finding in located]}
@@ -136,7 +135,7 @@ def _located(report: "Report", file: DeploymentFile) -> "Report":
     return replace(
         report,
         outcomes=tuple(
-            replace(outcome, findings=tuple(locate(finding, file) for finding in outcome.findings))
+            replace(outcome, findings=tuple(finding.located_in(file) for finding in outcome.findings))
             for outcome in report.outcomes
         ),
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hyperpod_dpd.cli.check import locate
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import paint, print_finding, print_line, print_mistakes
@@ -146,7 +145,7 @@ def _run(arguments: Namespace) -> Exit:
     deployment = file.deployment
     if errors := check(deployment).errors:
         for finding in errors:
-            print_finding(locate(finding, file))
+            print_finding(finding.located_in(file))
         return Exit.FINDINGS
     folders = _folders(arguments, deployment)
     wrong = [
@@ -288,7 +287,7 @@ def _show(rehearsal: "Rehearsal", arguments: Namespace) -> Exit:
         return Exit.UNREADABLE
     if rehearsal.troubles:
         return Exit.FINDINGS
-    return Exit.UNDECIDED if any(result.too_slow for result in rehearsal.results) else Exit.OK
+    return Exit.UNDECIDED if any(result.outcome.too_slow for result in rehearsal.results) else Exit.OK
 
 
 def _write(rehearsal: "Rehearsal", arguments: Namespace) -> None:

@@ -120,12 +120,11 @@ def _refused(file: DeploymentFile, wanted: Mapping[str, int]) -> bool:
     counts = {name: count for name, count in wanted.items() if count > 0}
     if not counts:
         return False
-    from hyperpod_dpd.cli.check import locate  # noqa: PLC0415 - stopping does not wait for the rules
-    from hyperpod_dpd.rules.check import check  # noqa: PLC0415
+    from hyperpod_dpd.rules.check import check  # noqa: PLC0415 - stopping does not wait for the rules
 
     report = check(_with_counts(file.deployment, counts))
     for finding in report.errors:
-        print_finding(locate(finding, file))
+        print_finding(finding.located_in(file))
     return bool(report.errors)
 
 

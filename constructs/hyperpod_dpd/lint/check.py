@@ -37,20 +37,36 @@ class LintReport:
         return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
 
 
-def lint_manifests(paths: Sequence[Path], *, accept: Collection[str] = ()) -> LintReport:
+def lint_manifests(paths: str | Path | Sequence[str | Path], *, accept: Collection[str] = ()) -> LintReport:
     """Lint the files at `paths`, and those below the folders among them, as one set of manifests.
 
     Args:
-        paths: files and folders; `-` is standard input.
-        accept: ids of rules whose warnings are let through; an error is not.
+        paths: files and folders, or one of them; `-` is standard input.
+        accept: ids of rules whose warnings are let through.
 
     Example:
-        $ python -c "from pathlib import Path; from hyperpod_dpd.lint import lint_manifests; print(lint_manifests([Path('.')]).errors)"
+        $ python -c "from hyperpod_dpd import lint_manifests; print(lint_manifests('manifests').errors)"
 
     Raises:
         UnreadableManifestError: with every file that is not YAML text.
+        ValueError: `accept` holds what is no rule about manifests, or a rule of severity error; all of them at once.
     """
-    return lint_documents(read(paths), accept=accept)
+    if refused := not_acceptable(accept):
+        raise ValueError("\n".join(refused))
+    given = [paths] if isinstance(paths, str | Path) else paths
+    return lint_documents(read([Path(path) for path in given]), accept=accept)
+
+
+def not_acceptable(rule_ids: Collection[str]) -> tuple[str, ...]:
+    """Return why findings of some of `rule_ids` cannot be accepted, one sentence each."""
+    known = {rule.id: rule for rule in rules_about(Subject.MANIFEST)}
+    return tuple(
+        f"an error cannot be accepted: `{rule_id}`. help: mend what `dpd explain {rule_id}` describes"
+        if rule_id in known
+        else f"unknown rule `{rule_id}`. help: `dpd explain` lists all rules; those about manifests are DPD-LINT-*"
+        for rule_id in sorted(rule_ids)
+        if rule_id not in known or known[rule_id].severity is Severity.ERROR
+    )
 
 
 def lint_documents(documents: tuple[Node, ...], *, accept: Collection[str] = ()) -> LintReport:

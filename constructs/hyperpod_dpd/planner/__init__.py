@@ -32,10 +32,12 @@ _EXPORTS = {
 __all__ = list(_EXPORTS)
 
 
-def __getattr__(name: str) -> object:
-    module = _EXPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module `hyperpod_dpd.planner` has no `{name}`")
-    found = getattr(import_module(module), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # for a type checker it would make every misspelled name an `object`
+
+    def __getattr__(name: str) -> object:
+        module = _EXPORTS.get(name)
+        if module is None:
+            raise AttributeError(f"module `hyperpod_dpd.planner` has no `{name}`")
+        found = getattr(import_module(module), name)
+        globals()[name] = found
+        return found

@@ -5,12 +5,13 @@ from datetime import date
 
 from hyperpod_dpd.catalog.instances import CatalogPrice, instance_type
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
+from hyperpod_dpd.planner.unplannable import UnplannableError
 from hyperpod_dpd.spec import Deployment, InstanceGroup, Price
 
 HOURS_PER_MONTH = 730
 
 
-class UndatedPriceError(ValueError):
+class UndatedPriceError(UnplannableError):
     """A price of the deployment has no date that can be read."""
 
 

@@ -19,6 +19,7 @@ from hyperpod_dpd.planner.step import StepModel
 from hyperpod_dpd.planner.system import Disaggregated, HandOffFlow
 from hyperpod_dpd.planner.threshold import ThresholdAdvice, ThresholdInputs, advise
 from hyperpod_dpd.planner.timeline import Timeline, colocated_timeline, disaggregated_timeline
+from hyperpod_dpd.planner.unplannable import UnplannableError
 from hyperpod_dpd.planner.verdict import Comparison, Verdict
 from hyperpod_dpd.planner.workbench import Evaluation, Load, Workbench
 from hyperpod_dpd.planner.workload import OpenLoop, lengths_of
@@ -39,7 +40,7 @@ _RULES: dict[str, Callable[[Deployment], Iterable[Problem]]] = {
 """Rules about the numbers of the plan; it says what they say, in their words."""
 
 
-class NoWorkersError(ValueError):
+class NoWorkersError(UnplannableError):
     """The deployment has no worker that could answer."""
 
 
@@ -170,11 +171,8 @@ def make_plan(deployment: Deployment, *, full: bool = False, curves: bool = Fals
 
     Raises:
         UnresolvedError: the deployment names something that does not exist or does not go together.
-        NoTrafficError: there is no traffic to plan for.
-        UnreadableTraceError: the trace file is not one.
-        UndatedPriceError: a price has no date.
-        PromptTooLongError: a request of the traffic fits into no worker.
-        NoWorkersError: the deployment has no decoder.
+        UnplannableError: there is no traffic to plan for, the trace file is not one, a price has no date, a request of
+            the traffic fits into no worker, or the deployment has no decoder.
     """
     facts = resolve(deployment)
     if facts.decode.replicas < 1:

@@ -11,13 +11,14 @@ from itertools import islice
 from hyperpod_dpd.planner.engine import Engine, Sequence
 from hyperpod_dpd.planner.system import Disaggregated, EngineSpec, HandOffFlow, System
 from hyperpod_dpd.planner.times import RequestTimes
+from hyperpod_dpd.planner.unplannable import UnplannableError
 from hyperpod_dpd.planner.workload import ClosedLoop, Lengths, Workload
 
 _BLOCK_TOKENS = 16
 """vLLM's prefix cache works in blocks of this size."""
 
 
-class PromptTooLongError(ValueError):
+class PromptTooLongError(UnplannableError):
     """A request cannot be served by any engine of the system, however long it waits."""
 
 

@@ -9,17 +9,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from hyperpod_dpd.planner.unplannable import UnplannableError
 from hyperpod_dpd.spec import Traffic
 
 _TRACE_FIELDS = ("arrival_seconds", "input_tokens", "output_tokens")
 _MAX_TRACE_REQUESTS = 1_000_000
 
 
-class UnreadableTraceError(ValueError):
+class UnreadableTraceError(UnplannableError):
     """A trace file is not one; the message names the line."""
 
 
-class NoTrafficError(ValueError):
+class NoTrafficError(UnplannableError):
     """There is nothing to plan for."""
 
 

@@ -1,8 +1,14 @@
 """What a rule has to say: problem, finding, severity."""
 
+from dataclasses import replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from hyperpod_dpd.spec.value import record
+
+if TYPE_CHECKING:
+    # reading a file needs a YAML parser, judging a deployment does not
+    from hyperpod_dpd.spec.load import DeploymentFile
 
 
 class Severity(StrEnum):
@@ -65,6 +71,11 @@ class Finding:
         if self.file is None:
             return self.problem.path
         return f"{self.file}:{self.line}" if self.line else self.file
+
+    def located_in(self, file: "DeploymentFile") -> "Finding":
+        """Return the finding with the file and the line that its path was read from."""
+        name, line = file.place(self.problem.path)
+        return replace(self, file=name, line=line)
 
     def as_dict(self) -> dict[str, str | int | None]:
         """Return the finding as plain data for JSON."""

@@ -14,7 +14,7 @@ from hyperpod_dpd.observability.rules import rule_groups
 from hyperpod_dpd.rules.check import Report, check
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.admission import WorkerAdmission
-from hyperpod_dpd.serving.autoscaling import MetricsAuthentication, WorkerScaling
+from hyperpod_dpd.serving.autoscaling import MetricsAuthentication
 from hyperpod_dpd.serving.engine import EngineConfiguration, Variant, engine_configuration
 from hyperpod_dpd.serving.engine.values import Peer
 from hyperpod_dpd.serving.flows import HandOff, Ports, flows
@@ -23,6 +23,7 @@ from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.namespaces import Namespaces
 from hyperpod_dpd.serving.network_policies import NetworkPolicies
 from hyperpod_dpd.serving.operator import InferenceEndpoint
+from hyperpod_dpd.serving.role_workers import RoleWorkers, surge
 from hyperpod_dpd.serving.router import Router, RouterIngress
 from hyperpod_dpd.serving.router_arguments import router_arguments
 from hyperpod_dpd.serving.secrets import Secrets, has_secrets
@@ -138,37 +139,15 @@ class ProfileCharts:
         self._common(engines)
         if any(place.worker.scaling for place in (self._facts.prefill, self._facts.decode)):
             MetricsAuthentication(self._chart("autoscaling"), "authentication", deployment=self._deployment)
-        shared = self._facts.prefill.group == self._facts.decode.group
-        made = []
-        for component, engine in engines.items():
-            chart = self._chart(component.value)
-            self._service(chart, component, engine)
-            place = self._facts.role(Role(component.value))
-            scaling = place.worker.scaling
-            workers = Workers(
-                chart,
+        made = [
+            RoleWorkers(
+                self._chart(component.value),
                 "workers",
                 deployment=self._deployment,
-                component=component,
-                engine=engine,
-                placement=Placement(
-                    group=place.group,
-                    replicas=place.replicas,
-                    scaled=scaling is not None,
-                    surge=_surge(place, scaling.maximum if scaling else place.replicas, shared=shared),
-                    avoids=_OPPOSITE[component],
-                ),
+                role=Role(component.value),
             )
-            made.append(workers)
-            if scaling is not None:
-                WorkerScaling(
-                    chart,
-                    "scaling",
-                    deployment=self._deployment,
-                    component=component,
-                    scaling=scaling,
-                    drain_seconds=workers.grace_seconds,
-                )
+            for component in engines
+        ]
         self._router(made, decoders=Component.DECODE, disaggregates=True)
 
     def _colocated(self, variant: Variant) -> None:
@@ -188,7 +167,7 @@ class ProfileCharts:
                 component=Component.COLOCATED,
                 engine=engine,
                 placement=Placement(
-                    group=place.group, replicas=replicas, surge=_surge(place, replicas, shared=False)
+                    group=place.group, replicas=replicas, surge=surge(place, replicas, shared=False)
                 ),
                 # one Deployment per instance group; both are needed where prefill and decode have different nodes
                 name=f"{Component.COLOCATED.value}-{place.role.value}" if len(places) > 1 else None,
@@ -252,7 +231,9 @@ class ProfileCharts:
             generation=generation_label(engine),
         )
 
-    def _router(self, workers: Sequence[Workers], *, decoders: Component, disaggregates: bool) -> None:
+    def _router(
+        self, workers: Sequence[Workers | RoleWorkers], *, decoders: Component, disaggregates: bool
+    ) -> None:
         chart = self._chart(Component.ROUTER.value)
         arguments = router_arguments(
             self._deployment, self._facts, decoders=decoders, disaggregates=disaggregates
@@ -269,19 +250,6 @@ class ProfileCharts:
             RouterIngress(
                 chart, "ingress", deployment=self._deployment, service=router.service, balancer=balancer
             )
-
-
-_OPPOSITE = {Component.PREFILL: Component.DECODE, Component.DECODE: Component.PREFILL}
-
-
-def _surge(place: RoleFacts, replicas: int, *, shared: bool) -> Literal[0, 1]:
-    """Return whether the instance group surely holds one more worker.
-
-    A whole-node worker never counts on it: a spare node is for a node that fails. On a group that both roles share,
-    the free GPUs may be on a node of the other role.
-    """
-    slots = place.group.count * place.workers_per_node
-    return 1 if not place.whole_node and not shared and slots > replicas else 0
 
 
 def _colocated_places(facts: ServingFacts) -> list[tuple[RoleFacts, int]]:

@@ -30,6 +30,21 @@ def test_aws_s_own_example_has_warnings_only() -> None:
     assert report.notes == ()
 
 
+def test_one_path_is_enough_and_may_be_text() -> None:
+    path = _SETS / "aws-dpd-example.yaml"
+    assert lint_manifests(str(path)) == lint_manifests(path) == lint_manifests([path])
+
+
+def test_what_cannot_be_accepted_is_said_at_once() -> None:
+    with pytest.raises(ValueError, match="unknown rule") as refused:
+        lint_manifests(_SETS / "aws-dpd-example.yaml", accept=["DPD-NET-003", "DPD-LINT-101", "DPD-LINT-508"])
+    said = str(refused.value).splitlines()
+    assert [line.partition(". help: ")[0] for line in said] == [
+        "an error cannot be accepted: `DPD-LINT-101`",
+        "unknown rule `DPD-NET-003`",
+    ]
+
+
 @pytest.mark.parametrize("folder", _RENDERED, ids=lambda path: "/".join(path.parts[-2:]))
 def test_rendered_profile_has_no_error_and_nothing_unknown(folder: Path) -> None:
     report = lint_manifests([folder])
