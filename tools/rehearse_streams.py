@@ -26,6 +26,7 @@ from hyperpod_dpd.planner.workload import FixedLengths
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
 from hyperpod_dpd.rehearsal.prompts import requests
+from hyperpod_dpd.rehearsal.ready import until_all_ready, until_all_routed
 from hyperpod_dpd.rehearsal.traffic import Answer, Clients, Ending
 from hyperpod_dpd.serving.render import write_profiles
 from hyperpod_dpd.spec import Deployment, Role
@@ -34,6 +35,7 @@ from hyperpod_dpd.spec.load import load
 ROOT = Path(__file__).resolve().parents[1]
 PROMPT_TOKENS = 16
 ROOM = 1024
+READY_SECONDS = 120.0
 
 
 def deployment(path: Path) -> Deployment:
@@ -95,16 +97,10 @@ async def measure(options: argparse.Namespace, described: Deployment, folder: Pa
         cluster,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
-        await cluster.ready(120)
-        await cluster.routed(120)
-        decoder = next(
-            pod
-            for pod in cluster.alive
-            if pod.plan.worker is not None and pod.plan.worker.role is Role.DECODE
-        )
-        assert decoder.plan.worker is not None
-        direct = decoder.url(decoder.plan.worker.http_port)
-        for name, url in (("decoder", lambda: direct), ("router", cluster.endpoint)):
+        await until_all_ready(cluster, READY_SECONDS)
+        await until_all_routed(cluster, READY_SECONDS)
+        (decoder,) = cluster.with_role(Role.DECODE)
+        for name, url in (("decoder", lambda: decoder.engine_url), ("router", cluster.endpoint)):
             sent = tuple(
                 islice(requests("llama-3.3-70b-instruct", lengths, seed=len(found)), options.streams)
             )

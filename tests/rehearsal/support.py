@@ -10,6 +10,9 @@ from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import load
 from tests.support.deployments import ROOT
 
+LIMIT_SECONDS = 300
+"""Against hanging; no test is about times: the machine may be busy, and `make rehearse` looks at them."""
+
 RENDERED = ROOT / "manifests/rendered/llama-3-3-70b-p5"
 
 

@@ -1,4 +1,4 @@
-"""What is measured, and what it is compared with."""
+"""What is sent, what is measured, and what it is compared with."""
 
 import math
 from pathlib import Path
@@ -10,6 +10,7 @@ from hyperpod_dpd.rehearsal.measure import Measurement, observe
 from hyperpod_dpd.rehearsal.metrics import parse
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import predict, shape_of
+from hyperpod_dpd.rehearsal.prompts import requests
 from hyperpod_dpd.rehearsal.traffic import Answer, Ending
 from tests.rehearsal.support import RENDERED, deployment
 from tests.support.deployments import ROOT, ready
@@ -45,6 +46,24 @@ def test_figures_are_those_of_answered_requests_only() -> None:
     assert seen.tpot_p95_seconds == pytest.approx(0.3)
     assert seen.output_tokens_per_second == pytest.approx(22 / 5)
     assert observe(answers[2:]) is None
+
+
+def test_counters_are_told_apart_by_labels_and_start_again_with_their_process() -> None:
+    before = parse('a_total{x="1",y="2"} 5\na_total{x="2",y="2"} 1\nb 3\n')
+    after = parse('a_total{x="1",y="2"} 7\na_total{x="2",y="2"} 0.5\nb 4\n')
+    grown = after.since(before)
+    assert grown.sum("a_total", y="2") == 2.5
+    assert grown.by("a_total", "x") == {"1": 2.0, "2": 0.5}
+
+
+def test_prompts_are_never_alike_and_the_same_for_the_same_seed() -> None:
+    lengths = FixedLengths(input_tokens=64, output_tokens=4)
+    first, second = (
+        [next(source).body for _ in range(20)]
+        for source in (requests("m", lengths, seed=7) for _ in range(2))
+    )
+    assert first == second
+    assert len(set(first)) == 20
 
 
 def test_a_run_says_how_far_it_is_from_the_planner() -> None:

@@ -16,12 +16,9 @@ from hyperpod_dpd.rehearsal.faults import parse_fault
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
 from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
-from tests.rehearsal.support import copied, deployment
+from tests.rehearsal.support import LIMIT_SECONDS, copied, deployment
 
 pytestmark = pytest.mark.slow
-
-LIMIT_SECONDS = 240
-"""Against hanging; nothing here is about times."""
 
 _VLLM = """\
 #!{python}
@@ -96,12 +93,12 @@ ONE_GPU = Options(
 def test_one_rank_of_each_role_hands_over_on_one_gpu_and_is_proved(tmp_path: Path, starts: Path) -> None:
     result = run(tmp_path, replace(ONE_GPU, proves=True))
     assert result.troubles == ()
-    (measured,) = result.runs
+    (measured,) = result.outcome.runs
     assert measured.decisions == {"disaggregated": 50}
     assert measured.predicted is None
-    assert result.proof is not None
-    assert result.proof.proved
-    assert result.hand_offs_left == 0
+    assert result.outcome.proof is not None
+    assert result.outcome.proof.proved
+    assert result.outcome.leftover.hand_offs == 0
     assert result.left_behind == ()
     assert result.replaced[5] == "2 engines share a GPU: nothing is said about isolation"
     first, second = (line.split() for line in starts.read_text().splitlines())
@@ -114,7 +111,7 @@ def test_a_restarted_engine_is_waited_for(tmp_path: Path, starts: Path) -> None:
     faults = (parse_fault("decoder-restart-in-place@1s"),)
     result = run(tmp_path, replace(ONE_GPU, faults=faults, fault_seconds=2.0, fault_users=2))
     assert result.troubles == ()
-    assert result.under_faults is not None
-    assert result.under_faults.endings["hung"] == 0
-    assert result.hand_offs_left == 0
+    assert result.outcome.under_faults is not None
+    assert result.outcome.under_faults.endings["hung"] == 0
+    assert result.outcome.leftover.hand_offs == 0
     assert len(starts.read_text().splitlines()) == 3

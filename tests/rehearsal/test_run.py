@@ -1,7 +1,4 @@
-"""Small rehearsals: pods as processes, the real router between simulated engines.
-
-Nothing here is about times: the machine may be busy, and `make rehearse` looks at them.
-"""
+"""Small rehearsals: pods as processes, the real router between simulated engines."""
 
 import asyncio
 import os
@@ -20,12 +17,13 @@ import pytest
 from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.evidence.results import read_result
 from hyperpod_dpd.planner.workload import FixedLengths
-from hyperpod_dpd.rehearsal.cluster import LocalCluster, router_port
+from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import parse_fault
 from hyperpod_dpd.rehearsal.metrics import scrape
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
 from hyperpod_dpd.rehearsal.prompts import requests
+from hyperpod_dpd.rehearsal.ready import until_all_ready, until_all_routed
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
 from hyperpod_dpd.rehearsal.report.data import rehearsal_as_dict
 from hyperpod_dpd.rehearsal.report.html import rehearsal_as_html
@@ -34,13 +32,11 @@ from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
 from hyperpod_dpd.rehearsal.traffic import Clients, Ending, Patience
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError
 from hyperpod_dpd.rehearsal.view import View
-from tests.rehearsal.support import copied, deployment
+from hyperpod_dpd.spec import Role
+from tests.rehearsal.support import LIMIT_SECONDS, copied, deployment
 from tests.support.deployments import ROOT
 
 pytestmark = pytest.mark.slow
-
-LIMIT_SECONDS = 300
-"""Against hanging."""
 
 QUICK = Options(
     compression=20.0,
@@ -80,17 +76,17 @@ def test_both_profiles_run_through_the_router_and_nothing_is_left(tmp_path: Path
     rehearsal = rehearse_profiles(deployment(), folders, options=QUICK, show=views.append)
     dpd, baseline = rehearsal.results
     for result in rehearsal.results:
-        assert [measured.users for measured in result.runs] == [2, 4]
-        for measured in result.runs:
+        assert [measured.users for measured in result.outcome.runs] == [2, 4]
+        for measured in result.outcome.runs:
             assert measured.endings == {"answered": 50, "refused": 0, "failed": 0, "left": 0, "hung": 0}
             assert measured.predicted is not None
             assert measured.predicted.tpot_seconds is not None
-        assert result.hand_offs_left == 0
+        assert result.outcome.leftover.hand_offs == 0
         assert result.left_behind == ()
         assert {code for codes in result.exit_codes.values() for code in codes} == {0}
-        assert all(not any(used) for used in result.chunks_left.values())
-    assert dpd.runs[0].decisions == {"disaggregated": 50}
-    assert baseline.runs[0].decisions == {"direct": 50}
+        assert all(not any(used) for used in result.outcome.leftover.chunks.values())
+    assert dpd.outcome.runs[0].decisions == {"disaggregated": 50}
+    assert baseline.outcome.runs[0].decisions == {"direct": 50}
     # how times compare is a matter of the machine; everything else must be right
     assert [each.says for each in rehearsal.troubles if "by the planner" not in each.says] == []
     assert {(view.profile, view.phase) for view in views} >= {
@@ -157,20 +153,20 @@ async def test_clients_that_leave_leave_nothing_behind(tmp_path: Path) -> None:
     cluster = LocalCluster(plan, folder=tmp_path / "run", geometry=resolve(deployment()).geometry)
     source = requests("llama-3.3-70b-instruct", FixedLengths(input_tokens=4096, output_tokens=32), seed=1)
     async with asyncio.timeout(LIMIT_SECONDS), cluster, aiohttp.ClientSession() as session:
-        await cluster.ready(LIMIT_SECONDS)
-        await cluster.routed(LIMIT_SECONDS)
+        await until_all_ready(cluster, LIMIT_SECONDS)
+        await until_all_routed(cluster, LIMIT_SECONDS)
         clients = Clients(session, cluster.endpoint, patience=Patience(leaving_share=0.5))
         answers = await clients.closed_loop(tuple(islice(source, 12)), 6)
         # who leaves is drawn by their number, whoever comes first
         endings = Counter(answer.ending for answer in answers)
         assert endings == {Ending.ANSWERED: 7, Ending.LEFT: 5}
-        (router,), (decoder,) = cluster.of("router"), cluster.of("decode")
+        (router,), (decoder,) = cluster.routers, cluster.with_role(Role.DECODE)
         still_open = 1.0
         while still_open:  # a gauge tells nobody when it changes
             await asyncio.sleep(0.1)
-            samples = await scrape(session, router.url(router_port(router)))
+            samples = await scrape(session, router.router_url)
             still_open = 1.0 if samples is None else samples.sum("dpd_router_handoffs_open")
-        async with session.get(f"{decoder.url(8000)}/simulator/state") as answer:
+        async with session.get(f"{decoder.engine_url}/simulator/state") as answer:
             assert not any((await answer.json())["connector"]["used_chunks"])
     assert cluster.left_behind() == []
 
@@ -185,14 +181,14 @@ async def test_traffic_goes_on_until_a_decoder_that_restarts_answers_again(tmp_p
         fault_users=6,
     )
     result = await run(tmp_path, {}, options)
-    assert result.under_faults is not None
-    endings = result.under_faults.endings
+    assert result.outcome.under_faults is not None
+    endings = result.outcome.under_faults.endings
     assert endings["hung"] == 0
     assert endings["answered"] > 0
     assert "fault decoder-restart-in-place@1s" in result.events
-    assert result.hand_offs_left == 0
+    assert result.outcome.leftover.hand_offs == 0
     assert result.left_behind == ()
-    assert [each for used in result.chunks_left.values() for each in used if each] == []
+    assert [each for used in result.outcome.leftover.chunks.values() for each in used if each] == []
     assert result.troubles == ()
 
 
@@ -209,10 +205,10 @@ async def test_a_rolling_restart_replaces_every_pod_one_after_the_other(tmp_path
     evicted = [event for event in result.events if event.endswith("evicted")]
     assert sorted(event.partition("-")[0] for event in evicted) == ["decode", "prefill", "router"]
     assert evicted[-1].startswith("router")
-    assert result.under_faults is not None
-    assert result.under_faults.endings["hung"] == 0
-    assert result.under_faults.endings["failed"] == 0  # it drains: nobody is cut off
-    assert result.hand_offs_left == 0
+    assert result.outcome.under_faults is not None
+    assert result.outcome.under_faults.endings["hung"] == 0
+    assert result.outcome.under_faults.endings["failed"] == 0  # it drains: nobody is cut off
+    assert result.outcome.leftover.hand_offs == 0
     assert result.troubles == ()
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import aiohttp
 
-from hyperpod_dpd.lint.model import Worker
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import CLIENT_DISCONNECTS, ROLLING_RESTART, Fault
 from hyperpod_dpd.rehearsal.pod import LocalPod
@@ -17,17 +16,9 @@ _REPLACEMENT_SECONDS: Final = 5.0
 """Until a lost pod has a successor. On a cluster it takes minutes: a node must be replaced and weights loaded."""
 
 
-def _pods(cluster: LocalCluster, role: Role) -> list[LocalPod]:
-    return [pod for pod in cluster.alive if _role(pod.plan.worker) is role]
-
-
-def _role(worker: Worker | None) -> Role | None:
-    return None if worker is None else worker.role
-
-
 async def _hit(cluster: LocalCluster, role: Role) -> list[LocalPod]:
     """Return the pods of `role`; where another fault has just taken the last one, wait for its successor."""
-    while not (found := _pods(cluster, role)):
+    while not (found := cluster.with_role(role)):
         await cluster.next_change()
     return found
 
@@ -42,10 +33,9 @@ async def _decoder_restart_in_place(cluster: LocalCluster, _: float) -> None:
 
 
 async def _router_restart(cluster: LocalCluster, _: float) -> None:
-    for pod in cluster.alive:
-        if pod.plan.router is not None:
-            for container in pod.containers:
-                container.kill()
+    for pod in cluster.routers:
+        for container in pod.containers:
+            container.kill()
 
 
 async def _rolling_restart(cluster: LocalCluster, _: float) -> None:
@@ -69,11 +59,13 @@ async def _nothing(_cluster: LocalCluster, _value: float) -> None:
 
 async def _switch_on(cluster: LocalCluster, role: Role, fault: Mapping[str, str | float]) -> None:
     for pod in await _hit(cluster, role):
-        assert pod.plan.worker is not None
         await cluster.until_ready(pod)
-        url = f"{pod.url(pod.plan.worker.http_port)}/simulator/faults"
-        async with cluster.http.post(url, json=[fault]) as answer:
+        async with cluster.http.post(_faults_url(pod), json=[fault]) as answer:
             answer.raise_for_status()
+
+
+def _faults_url(pod: LocalPod) -> str:
+    return f"{pod.engine_url}/simulator/faults"
 
 
 _ACTIONS: Final[Mapping[str, Callable[[LocalCluster, float], Awaitable[None]]]] = {
@@ -90,12 +82,10 @@ _ACTIONS: Final[Mapping[str, Callable[[LocalCluster, float], Awaitable[None]]]] 
 
 async def remove_faults(cluster: LocalCluster) -> None:
     """Switch off what still goes wrong in the engines."""
-    for pod in cluster.alive:
-        if pod.plan.worker is not None:
-            url = f"{pod.url(pod.plan.worker.http_port)}/simulator/faults"
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                async with cluster.http.delete(url) as answer:
-                    answer.raise_for_status()
+    for pod in cluster.workers:
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            async with cluster.http.delete(_faults_url(pod)) as answer:
+                answer.raise_for_status()
 
 
 async def inject(fault: Fault, cluster: LocalCluster) -> None:

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hyperpod_dpd.lint.check import lint_documents
-from hyperpod_dpd.lint.model import ManifestSet
+from hyperpod_dpd.lint.model import ManifestSet, Router, Worker
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.lint.read import read
+from hyperpod_dpd.rehearsal.budgets import refused_budgets
 from hyperpod_dpd.rehearsal.nodes import Placement, nodes_of, schedule
-from hyperpod_dpd.rehearsal.pods import read_pods
+from hyperpod_dpd.rehearsal.pods import SECRET_VALUE, PodPlan, read_pods
 from hyperpod_dpd.rehearsal.trouble import Kind, Trouble
-from hyperpod_dpd.rehearsal.wiring import ServicePlan, budgets, services, wiring
+from hyperpod_dpd.rehearsal.wiring import ServicePlan, services, wiring
 from hyperpod_dpd.rules.finding import Finding
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
 
 
@@ -29,6 +30,43 @@ class RehearsalPlan:
 
     notes: tuple[str, ...]
     """What is left out or stands in for something."""
+
+    @property
+    def pods(self) -> tuple[PodPlan, ...]:
+        """Pods of every workload that has a node."""
+        return tuple(placement.plan for placement in self.placements)
+
+    @property
+    def workers(self) -> tuple[tuple[Worker, int], ...]:
+        """Its engines, each with how many pods have it."""
+        return tuple((each.worker, each.replicas) for each in self.pods if each.worker is not None)
+
+    @property
+    def routers(self) -> tuple[Router, ...]:
+        """What clients talk to."""
+        return tuple(each.router for each in self.pods if each.router is not None)
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        """Roles of its engines."""
+        return frozenset(worker.role for worker, _ in self.workers)
+
+    @property
+    def disaggregates(self) -> bool:
+        """Whether anything is handed over."""
+        return Role.PREFILL in self.roles
+
+    @property
+    def served_model(self) -> str:
+        """Name under which the engines serve their model."""
+        first, _ = self.workers[0]
+        return first.arguments.value("--served-model-name") or ""
+
+    @property
+    def api_key(self) -> str | None:
+        """Key that a router asks its clients for; None where none does."""
+        asks = any(router.arguments.last("--api-keys-file") is not None for router in self.routers)
+        return SECRET_VALUE if asks else None
 
 
 def plan_rehearsal(folders: Sequence[Path], deployment: Deployment) -> RehearsalPlan:
@@ -58,7 +96,7 @@ def plan_documents(documents: tuple[Node, ...], deployment: Deployment, *, folde
             *unplaced,
             *leading_nowhere,
             *wiring(manifests, pods.plans, found),
-            *budgets(manifests),
+            *refused_budgets(manifests),
             *_without_pods(manifests, folder, pods.plans),
         ),
         notes=pods.notes,

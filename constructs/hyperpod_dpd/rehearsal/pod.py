@@ -98,6 +98,18 @@ class LocalPod:
         """Return the base URL of a port."""
         return f"http://{self.address}:{port}"
 
+    @property
+    def engine_url(self) -> str:
+        """Base URL of its engine, which it must have."""
+        assert self.plan.worker is not None
+        return self.url(self.plan.worker.http_port)
+
+    @property
+    def router_url(self) -> str:
+        """Base URL of its router, which it must have."""
+        assert self.plan.router is not None
+        return self.url(self.plan.router.http_port)
+
     def start(self) -> None:
         """Start its containers."""
         self._tasks = [

@@ -47,11 +47,7 @@ def shape_of(plan: RehearsalPlan) -> Shape | None:
 
 
 def _workers(plan: RehearsalPlan, role: Role) -> Sequence[tuple[Worker, int]]:
-    return [
-        (worker, placement.plan.replicas)
-        for placement in plan.placements
-        if (worker := placement.plan.worker) is not None and worker.role is role
-    ]
+    return [(worker, replicas) for worker, replicas in plan.workers if worker.role is role]
 
 
 def _instance(workers: Sequence[tuple[Worker, int]]) -> InstanceType | None:

@@ -14,6 +14,7 @@ from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
 from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.planner.shape import Shape
+from hyperpod_dpd.rehearsal.budgets import allows, budgets_of, expected
 from hyperpod_dpd.rehearsal.faults import ROLLING_RESTART, Fault
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
@@ -21,7 +22,6 @@ from hyperpod_dpd.rehearsal.prediction import shape_of
 from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
 from hyperpod_dpd.rehearsal.view import Show
-from hyperpod_dpd.rehearsal.wiring import allows, expected
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
 
@@ -56,10 +56,7 @@ class Rehearsal:
     @property
     def colocated_shape(self) -> Shape | None:
         """Shape of the colocated workers."""
-        for plan in self.plans:
-            if Role.COLOCATED in roles_of(plan):
-                return shape_of(plan)
-        return None
+        return next((shape_of(plan) for plan in self.plans if Role.COLOCATED in plan.roles), None)
 
     @property
     def gpu(self) -> str:
@@ -73,14 +70,9 @@ class Rehearsal:
 
     def _with_role(self, role: Role) -> ProfileResult | None:
         for plan, result in zip(self.plans, self.results, strict=True):
-            if role in roles_of(plan) and result.runs:
+            if role in plan.roles and result.outcome.runs:
                 return result
         return None
-
-
-def roles_of(plan: RehearsalPlan) -> set[Role]:
-    """Return the roles of the engines of `plan`."""
-    return {worker.role for each in plan.placements if (worker := each.plan.worker) is not None}
 
 
 def rehearse_profiles(
@@ -131,7 +123,7 @@ def _cannot_happen(plan: RehearsalPlan, options: Options) -> Iterator[Trouble]:
     """Yield the faults that would hit nobody in `plan`, never end, or begin when the traffic is over."""
     for fault in options.faults:
         needs = fault.kind.needs
-        if needs is not None and needs not in roles_of(plan):
+        if needs is not None and needs not in plan.roles:
             yield Trouble(
                 kind=Kind.ELSEWHERE,
                 says=f"`{plan.folder}` has no {needs.value} worker that `{fault}` could hit",
@@ -148,9 +140,8 @@ def _cannot_happen(plan: RehearsalPlan, options: Options) -> Iterator[Trouble]:
 
 
 def _never_evicted(plan: RehearsalPlan, fault: Fault) -> Iterator[Trouble]:
-    plans = [each.plan for each in plan.placements]
-    for budget in plan.manifests.of_kind("PodDisruptionBudget"):
-        count = expected(budget, plans)
+    for budget in budgets_of(plan.manifests):
+        count = expected(budget, plan.pods)
         if count and not allows(budget, healthy=count, expected=count):
             yield trouble(
                 Kind.ELSEWHERE,
@@ -188,11 +179,11 @@ def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:
                 output_tokens=rehearsal.output_tokens,
                 ignore_eos=True,
             ),
-            runs=tuple(run.as_run() for run in result.runs),
+            runs=tuple(run.as_run() for run in result.outcome.runs),
         )
         for plan, result in zip(rehearsal.plans, rehearsal.results, strict=True)
         # one rank on one GPU is not the system that the manifests describe
-        if result.runs and result.simulated
+        if result.outcome.runs and result.simulated
     }
 
 
@@ -200,12 +191,11 @@ def _system(deployment: Deployment, plan: RehearsalPlan, profile: str) -> System
     workers = [
         Workers(
             role=worker.role.value,
-            count=each.plan.replicas,
+            count=replicas,
             gpus_per_worker=worker.gpus,
             instance_type=worker.instance.name if worker.instance else "",
         )
-        for each in plan.placements
-        if (worker := each.plan.worker) is not None
+        for worker, replicas in plan.workers
     ]
     shape = shape_of(plan)
     usd = None if shape is None else shape.usd_per_hour(deployment.prices)

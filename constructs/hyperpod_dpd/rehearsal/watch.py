@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from hyperpod_dpd.rehearsal.cluster import LocalCluster, router_port
+from hyperpod_dpd.rehearsal.beside import beside
+from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples, scrape
 from hyperpod_dpd.rehearsal.view import RoleView, Show, View
 from hyperpod_dpd.spec import Role
@@ -41,12 +42,8 @@ class Watch:
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Show a view every second until the block ends."""
-        task = asyncio.create_task(self._run(), name="watch")
-        try:
+        async with beside(self._run(), "watch"):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
@@ -58,11 +55,10 @@ class Watch:
         phase, done, total = self._phase, self._done, self._total
         left = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
         decisions: dict[str, float] = {}
-        for pod in self._cluster.alive:
-            if pod.plan.router is not None:
-                counted = await self._since(pod.name, pod.url(router_port(pod)))
-                for name, count in counted.by("dpd_router_decisions_total", "decision").items():
-                    decisions[name] = decisions.get(name, 0) + count
+        for pod in self._cluster.routers:
+            counted = await self._since(pod.name, pod.router_url)
+            for name, count in counted.by("dpd_router_decisions_total", "decision").items():
+                decisions[name] = decisions.get(name, 0) + count
         return View(
             profile=self._profile,
             phase=phase,
@@ -75,21 +71,16 @@ class Watch:
         )
 
     async def _role(self, role: Role) -> RoleView | None:
-        pods = [
-            (pod, worker)
-            for pod in self._cluster.alive
-            if (worker := pod.plan.worker) is not None and worker.role is role
-        ]
+        pods = self._cluster.with_role(role)
         if not pods:
             return None
         now, grown = NOTHING, NOTHING
-        for pod, worker in pods:
-            url = pod.url(worker.http_port)
-            grown = grown.plus(await self._since(pod.name, url))
-            now = now.plus(await scrape(self._cluster.http, url) or NOTHING)
+        for pod in pods:
+            grown = grown.plus(await self._since(pod.name, pod.engine_url))
+            now = now.plus(await scrape(self._cluster.http, pod.engine_url) or NOTHING)
         return RoleView(
             role=role,
-            ready=sum(pod.ready for pod, _ in pods),
+            ready=sum(pod.ready for pod in pods),
             pods=len(pods),
             queue=now.sum("vllm:num_requests_waiting"),
             batch=now.sum("vllm:num_requests_running"),

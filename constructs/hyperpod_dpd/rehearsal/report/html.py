@@ -37,7 +37,7 @@ def _engines(rehearsal: Rehearsal) -> str:
 
 
 def _plots(rehearsal: Rehearsal) -> Iterator[str]:
-    if not any(len(result.runs) > 1 for result in rehearsal.results):
+    if not any(len(result.outcome.runs) > 1 for result in rehearsal.results):
         return
     figures = (
         ("Time per output token", "TPOT, mean (ms)", _tpot_milliseconds, _predicted_tpot_milliseconds),
@@ -59,7 +59,7 @@ def _chart(rehearsal: Rehearsal, title: str, label: str, measured: Value, predic
     for result in rehearsal.results:
         for name, value in (("measured", measured), ("planner", predicted)):
             points = tuple(
-                (float(run.users), found) for run in result.runs if (found := value(run)) is not None
+                (float(run.users), found) for run in result.outcome.runs if (found := value(run)) is not None
             )
             if points:
                 series.append(Series(label=f"{result.profile}, {name}", points=points))

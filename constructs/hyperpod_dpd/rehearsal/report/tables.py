@@ -20,21 +20,21 @@ _NOTHING: Final = "–"
 def tables(rehearsal: Rehearsal) -> Iterator[Table]:
     """Yield every table that the results fill."""
     for result in rehearsal.results:
-        if result.runs:
+        if result.outcome.runs:
             yield runs_table(result)
     if rehearsal.disaggregated is not None and rehearsal.colocated is not None:
         yield comparison_table(rehearsal, rehearsal.disaggregated, rehearsal.colocated)
     for result in rehearsal.results:
-        if result.mixed is not None:
+        if result.outcome.mixed is not None:
             yield mixed_table(result)
-        if result.under_faults is not None:
-            yield fault_table(result, result.under_faults)
+        if result.outcome.under_faults is not None:
+            yield fault_table(result, result.outcome.under_faults)
 
 
 def runs_table(result: ProfileResult) -> Table:
     """Return what was measured through the router, beside the planner's prediction."""
     rows = []
-    for run in result.runs:
+    for run in result.outcome.runs:
         seen, planned = run.observed, run.predicted
         rows.append(
             (
@@ -77,8 +77,8 @@ def comparison_table(rehearsal: Rehearsal, new: ProfileResult, old: ProfileResul
     """Return what disaggregation changes: measured, predicted, announced."""
     announced = ANNOUNCED.get(rehearsal.gpu)
     rows = []
-    for run in new.runs:
-        other = next((each for each in old.runs if each.users == run.users), None)
+    for run in new.outcome.runs:
+        other = next((each for each in old.outcome.runs if each.users == run.users), None)
         if other is None or run.observed is None or other.observed is None:
             continue
         seen, base = run.observed, other.observed
@@ -143,10 +143,10 @@ def _one_node(rehearsal: Rehearsal, run: Measurement) -> Summary | None:
 
 def mixed_table(result: ProfileResult) -> Table:
     """Return how the router took long and short prompts."""
-    assert result.mixed is not None
+    assert result.outcome.mixed is not None
     rows = []
-    for tokens in sorted({answer.input_tokens for answer in result.mixed.answers}):
-        answers = [each for each in result.mixed.answers if each.input_tokens == tokens]
+    for tokens in sorted({answer.input_tokens for answer in result.outcome.mixed.answers}):
+        answers = [each for each in result.outcome.mixed.answers if each.input_tokens == tokens]
         answered = [each for each in answers if each.ending is Ending.ANSWERED]
         mean = sum(each.ttft for each in answered) / len(answered) if answered else None
         paths = sorted({each.path for each in answered})
@@ -155,7 +155,7 @@ def mixed_table(result: ProfileResult) -> Table:
             (f"{tokens:,}", f"{len(answers)}", f"{len(answered)}", _milliseconds(mean, digits=0), counts)
         )
     return Table(
-        title=f"{result.profile}: long and short prompts together, {result.mixed.users} users",
+        title=f"{result.profile}: long and short prompts together, {result.outcome.mixed.users} users",
         headers=("prompt tokens", "sent", "answered", "TTFT ms", "router's decision"),
         rows=tuple(rows),
     )
@@ -177,8 +177,8 @@ def fault_table(result: ProfileResult, run: Measurement) -> Table:
         ),
         ("retried on another worker", f"{counted.sum('dpd_router_retries_total'):.0f}"),
         ("drained", f"{counted.sum('dpd_router_drains_total'):.0f}"),
-        ("hand-offs left at the router", _count(result.hand_offs_left)),
-        ("chunks left in decoders' buffers", _chunks(result.chunks_left)),
+        ("hand-offs left at the router", _count(result.outcome.leftover.hand_offs)),
+        ("chunks left in decoders' buffers", _chunks(result.outcome.leftover.chunks)),
         ("processes left", f"{len(result.left_behind)}"),
         ("alerts", _alerts(result)),
         ("proof afterwards", _proof(result)),
@@ -195,14 +195,14 @@ def status_lines(result: ProfileResult) -> Iterator[str]:
     """Yield what else there is to say about one profile."""
     yield (
         f"{result.profile}: {result.real_seconds:.0f} s, {result.cpu_seconds:.0f} s of CPU time, alerts: "
-        f"{_alerts(result)}, proof: {_proof(result)}, hand-offs left: {_count(result.hand_offs_left)}, "
+        f"{_alerts(result)}, proof: {_proof(result)}, hand-offs left: {_count(result.outcome.leftover.hand_offs)}, "
         f"processes left: {len(result.left_behind)}"
     )
     for note in (*result.notes, *(() if result.simulated else result.replaced)):
         yield f"note: {note}"
-    if result.too_slow:
+    if result.outcome.too_slow:
         yield (
-            f"warning: this machine was too slow by {result.lost_seconds:.1f} simulated seconds: times are too long, "
+            f"warning: this machine was too slow by {result.outcome.lost_seconds:.1f} simulated seconds: times are too long, "
             "and nothing was concluded from how they differ from the planner's. "
             f"help: lower `--compression`, {result.compression:g} now"
         )
@@ -222,13 +222,13 @@ def _pace(result: ProfileResult) -> str:
 
 
 def _alerts(result: ProfileResult) -> str:
-    if result.alerts is None:
+    if result.outcome.alerts is None:
         return "not watched"
-    return ", ".join(sorted(result.alerts)) or "none"
+    return ", ".join(sorted(result.outcome.alerts)) or "none"
 
 
 def _proof(result: ProfileResult) -> str:
-    return "not asked for" if result.proof is None else result.proof.verdict.value
+    return "not asked for" if result.outcome.proof is None else result.outcome.proof.verdict.value
 
 
 def _chunks(left: Mapping[str, Sequence[int]]) -> str:

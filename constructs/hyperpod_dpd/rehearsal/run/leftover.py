@@ -1,0 +1,76 @@
+"""What nobody may leave behind at the end: hand-offs at the router, chunks in the decoders' buffers."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hyperpod_dpd.lint.node import Node
+from hyperpod_dpd.rehearsal.cluster import LocalCluster
+from hyperpod_dpd.rehearsal.faults import Fault
+from hyperpod_dpd.rehearsal.run.counters import router_samples
+from hyperpod_dpd.rehearsal.run.simulator_state import chunks_in_use
+from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
+from hyperpod_dpd.spec.value import record
+
+_SETTLE_SECONDS: Final = 90.0
+"""Real seconds in which the router clears away what it owns: its grace for late notifications is 30."""
+
+_POLL_SECONDS: Final = 0.2
+
+
+@record
+class Leftover:
+    """What was there when traffic was over and everything had time to be cleared away."""
+
+    hand_offs: int | None
+    """Hand-offs that the router still owned; None: it did not answer."""
+
+    chunks: Mapping[str, Sequence[int]]
+    """Chunks in use in each decoder's PD buffer, by rank."""
+
+
+async def settle(cluster: LocalCluster) -> Leftover:
+    """Wait until the router owns no hand-off, and return what is left."""
+    return Leftover(hand_offs=await _hand_offs(cluster), chunks=await chunks_in_use(cluster))
+
+
+async def _hand_offs(cluster: LocalCluster) -> int | None:
+    left: int | None = None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while True:  # a gauge tells nobody when it changes
+                samples = await router_samples(cluster)
+                left = int(samples.sum("dpd_router_handoffs_open")) if samples.values else None
+                if left == 0:
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+    return left
+
+
+def left_over(node: Node, leftover: Leftover, faults: Sequence[Fault]) -> list[Trouble]:
+    """Return what is wrong with what was left.
+
+    Args:
+        node: the router in the manifests.
+        leftover: what was left.
+        faults: what was injected: a router that is killed takes its books with it.
+    """
+    found = []
+    if leftover.hand_offs is None:
+        says = "no router said at the end whether it still owns hand-offs"
+        found.append(trouble(Kind.RUNNING, node, says, "read its log; `--keep DIR` keeps it"))
+    elif leftover.hand_offs:
+        says = f"{leftover.hand_offs} hand-offs were still open at the router when traffic was over"
+        fix = "every hand-off is consumed or drained; look for these in the log of the router"
+        found.append(trouble(Kind.RUNNING, node, says, fix))
+    used = {name: max(ranks) for name, ranks in sorted(leftover.chunks.items()) if any(ranks)}
+    if used and not any(fault.kind.may_leave_chunks for fault in faults):
+        listed = ", ".join(f"`{name}` {count}" for name, count in used.items())
+        says = f"chunks were left in the PD buffer of decoders when traffic was over: {listed}"
+        fix = (
+            "a hand-off that is written and never read stays until the decoder restarts, and a full buffer ends "
+            "disaggregation; compare `skip_last_n_tokens`, prefix caching and the router's version with the rendered ones"
+        )
+        found.append(trouble(Kind.RUNNING, node, says, fix))
+    return found
