@@ -21,11 +21,7 @@ fail() {
     exit 1
 }
 
-repository() {
-    aws ecr describe-repositories --repository-names "$1" >/dev/null 2>&1 ||
-        aws ecr create-repository --repository-name "$1" --image-tag-mutability IMMUTABLE \
-            --image-scanning-configuration scanOnPush=true --encryption-configuration encryptionType=KMS >/dev/null
-}
+. images/repository.sh
 
 has() {
     aws ecr describe-images --repository-name "$1" --image-ids "$2" >/dev/null 2>&1

@@ -370,7 +370,6 @@ class PlatformStack(cdk.Stack):
             deployment=deployment,
             builds=self.builds,
             sources=_SOURCES,
-            removal_policy=self._removal,
         )
         self.bindings = {**self.bindings, **images.bindings}
         self.revision = images.revision

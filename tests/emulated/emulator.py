@@ -140,7 +140,7 @@ def _named(resource_json: dict[str, Any], key: str, name: str) -> dict[str, Any]
     return {**resource_json, "Properties": {key: name, **resource_json.get("Properties", {})}}
 
 
-_NAMED_BY_CLOUDFORMATION = {"AWS::SSM::Parameter": "Name", "AWS::ECR::Repository": "RepositoryName"}
+_NAMED_BY_CLOUDFORMATION = {"AWS::SSM::Parameter": "Name"}
 """Property that holds the name, by type."""
 
 

@@ -77,6 +77,7 @@ def bench(tmp_path: Path) -> Bench:
 def registry(bench: Bench, *, holds_image: bool) -> None:
     """A registry that holds the image, or gets it by the build."""
     built = bench.folder / "built"
+    made = bench.folder / "made"
     if holds_image:
         built.touch()
     bench.stand_in(
@@ -85,6 +86,8 @@ def registry(bench: Bench, *, holds_image: bool) -> None:
         case "$2" in
         get-login-password) echo secret ;;
         describe-images) [ -e "{built}" ] && echo {DIGEST} || {{ echo ImageNotFoundException >&2; exit 254; }} ;;
+        describe-repositories) [ -e "{made}" ] || {{ echo RepositoryNotFoundException >&2; exit 254; }} ;;
+        create-repository) touch "{made}" ;;
         esac
         """,
     )
@@ -115,6 +118,75 @@ def test_an_image_is_built_for_the_nodes_platform_and_its_digest_is_the_only_ans
     )
     assert f"docker login --username AWS --password-stdin {REGISTRY}" in ran.calls
     assert "--repository-name dpd/router --image-ids imageTag=0123abcd" in ran.calls[0]
+
+
+def test_a_repository_is_made_before_the_first_image_of_its_kind_is_built(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    ran = build(bench)
+    (made,) = [index for index, call in enumerate(ran.calls) if "create-repository" in call]
+    assert ran.calls[made] == (
+        "aws ecr create-repository --repository-name dpd/router --image-tag-mutability IMMUTABLE "
+        "--image-scanning-configuration scanOnPush=true --encryption-configuration encryptionType=KMS"
+    )
+    assert made < min(index for index, call in enumerate(ran.calls) if "buildx build" in call)
+
+
+def test_a_repository_that_exists_is_used_as_it_is(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    (bench.folder / "made").touch()
+    ran = build(bench)
+    assert ran.code == 0, ran.errors
+    assert not [call for call in ran.calls if "create-repository" in call]
+
+
+@pytest.mark.parametrize(("holds_image", "script"), [(False, "build"), (True, "mirror")])
+def test_a_repository_that_another_build_makes_meanwhile_is_used(
+    bench: Bench, holds_image: bool, script: str
+) -> None:
+    registry(bench, holds_image=holds_image)
+    aws = bench.bin / "aws"
+    aws.write_text(
+        aws.read_text(encoding="utf-8").replace(
+            'create-repository) touch "',
+            'create-repository) echo RepositoryAlreadyExistsException >&2; touch "',
+        ),
+        encoding="utf-8",
+    )
+    with aws.open("a", encoding="utf-8") as opened:
+        opened.write('[ "$2" != create-repository ]\n')
+    ran = build(bench) if script == "build" else mirror(bench, MIRROR_IMAGES=BY_TAG)
+    assert ran.code == 0, ran.errors
+    assert "dpd-error" not in ran.errors
+
+
+@pytest.mark.parametrize("script", ["build", "mirror"])
+def test_a_repository_that_may_not_be_made_is_said_with_its_reason(bench: Bench, script: str) -> None:
+    refusal = "An error occurred (AccessDeniedException): not authorized to perform ecr:CreateRepository"
+    bench.stand_in(
+        "aws", f'[ "$2" = get-login-password ] || {{ printf "\\n{refusal}\\n" >&2; exit 254; }}; echo secret'
+    )
+    bench.stand_in("docker", DOCKER)
+    ran = build(bench) if script == "build" else mirror(bench, MIRROR_IMAGES=BY_TAG)
+    assert ran.code == 1
+    name = "dpd/router" if script == "build" else f"mirror/{BY_TAG.partition(':')[0]}"
+    assert ran.errors.strip().splitlines()[-1] == (
+        f"dpd-error: making the repository {name} failed: {refusal}. help: make it beforehand, with immutable tags"
+    )
+
+
+def test_an_image_that_another_deployment_pushed_first_is_used(bench: Bench) -> None:
+    registry(bench, holds_image=False)
+    bench.stand_in(
+        "docker",
+        f"""
+        case "$1" in
+        login) cat >/dev/null ;;
+        buildx) touch "{bench.folder / "built"}"; echo "tag invalid: the image tag already exists"; exit 1 ;;
+        esac
+        """,
+    )
+    ran = build(bench)
+    assert (ran.code, ran.out) == (0, f"{DIGEST}\n"), ran.errors
 
 
 def test_an_image_that_exists_is_not_built_again(bench: Bench) -> None:

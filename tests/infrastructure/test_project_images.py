@@ -33,23 +33,11 @@ GIVEN = Images(
 
 
 class _Stack(cdk.Stack):
-    def __init__(
-        self,
-        deployment: Deployment,
-        sources: Path = ROOT,
-        removal_policy: cdk.RemovalPolicy = RETAIN,
-    ) -> None:
+    def __init__(self, deployment: Deployment, sources: Path = ROOT) -> None:
         super().__init__(app(), "Platform", env=cdk.Environment(region=deployment.region))
         key = logs_key(self, "LogsKey", removal_policy=RETAIN)
         builds = BuildRunner(self, "Builds", log_key=key)
-        self.images = ProjectImages(
-            self,
-            "Images",
-            deployment=deployment,
-            builds=builds,
-            sources=sources,
-            removal_policy=removal_policy,
-        )
+        self.images = ProjectImages(self, "Images", deployment=deployment, builds=builds, sources=sources)
         if deployment.platform.images.mirror_public_images:
             self.mirror = PublicImageMirror(
                 self, "Mirror", deployment=deployment, builds=builds, sources=sources
@@ -70,18 +58,24 @@ def _images(template: Any) -> dict[str, Any]:
     }
 
 
-def test_every_image_that_runs_is_built_into_a_repository_of_the_deployments_own() -> None:
+def _repositories(template: Any) -> dict[str, Any]:
+    """Repository of every image build, with its registry."""
+    return {name: environment["REPOSITORY"] for name, environment in _images(template).items()}
+
+
+def test_every_image_that_runs_is_built_into_a_repository_that_outlives_the_stack() -> None:
     _, template = _synthesized()
     assert set(_images(template)) == {"worker", "router", "proof", "benchmark"}
-    repositories = resources(template, "AWS::ECR::Repository").values()
-    assert len(repositories) == 4
-    for body in repositories:
-        assert body["Properties"]["ImageTagMutability"] == "IMMUTABLE"
-        assert body["Properties"]["ImageScanningConfiguration"] == {"ScanOnPush": True}
-        assert body["Properties"]["EncryptionConfiguration"] == {"EncryptionType": "KMS"}
-        # a first creation that fails late cannot delete a repository with images, and the next needs another name
-        assert body["DeletionPolicy"] == "Retain"
-        assert "RepositoryName" not in body["Properties"]
+    # a stack that is rolled back would leave its repositories behind, and build everything again into others
+    assert resources(template, "AWS::ECR::Repository") == {}
+
+
+def test_another_deployment_of_the_account_asks_for_the_same_images_under_the_same_names() -> None:
+    _, template = _synthesized()
+    other = synthesized(_Stack(changed(ready("llama-3.3-70b-p5en"), region="us-east-1")))
+    assert _repositories(template) == _repositories(other)
+    tags = [{name: each["TAG"] for name, each in _images(one).items()} for one in (template, other)]
+    assert tags[0] == tags[1]
 
 
 def test_a_binding_is_the_digest_that_the_build_has_signalled() -> None:
@@ -123,8 +117,9 @@ def test_a_build_may_push_to_its_own_repository_only() -> None:
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
         if "ecr:PutImage" in statement["Action"]
     ]
-    (repository,) = [key for key in resources(template, "AWS::ECR::Repository") if "Router" in key]
-    assert [statement["Resource"] for statement in pushes] == [{"Fn::GetAtt": [repository, "Arn"]}]
+    (resource,) = [json.dumps(statement["Resource"]) for statement in pushes]
+    assert resource.endswith(':repository/hyperpod-dpd/router"]]}')
+    assert "/hyperpod-dpd/router" in json.dumps(_repositories(template)["router"])
 
 
 def test_a_build_has_docker_and_the_disk_that_its_image_needs() -> None:
@@ -157,13 +152,6 @@ def test_the_operators_engine_and_router_are_not_built() -> None:
     assert set(_images(template)) == {"proof", "benchmark"}
 
 
-def test_repositories_go_with_their_stack_only_when_data_may_be_deleted() -> None:
-    template = synthesized(_Stack(ready(), removal_policy=cdk.RemovalPolicy.DESTROY))
-    for body in resources(template, "AWS::ECR::Repository").values():
-        assert body["DeletionPolicy"] == "Delete"
-        assert body["Properties"]["EmptyOnDelete"] is True
-
-
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     """A copy of what images are built from, free to change."""
@@ -172,7 +160,7 @@ def sources(tmp_path: Path) -> Path:
         for path in sources_of(name, ROOT):
             if not (folder / path).exists():
                 stage([path], ROOT, folder)
-    for extra in (".dockerignore", "images/mirror.sh", "images/mirror.yml"):
+    for extra in (".dockerignore", "images/mirror.sh", "images/mirror.yml", "images/repository.sh"):
         shutil.copy2(ROOT / extra, folder / extra)
     return folder
 
@@ -191,6 +179,7 @@ def _tags(sources: Path) -> tuple[dict[str, str], str]:
         ("images/benchmark/requirements.txt", {"benchmark"}),
         ("images/proof/requirements.txt", {"proof"}),
         ("images/build.sh", {"worker", "router", "proof", "benchmark"}),
+        ("images/repository.sh", {"worker", "router", "proof", "benchmark"}),
     ],
 )
 def test_only_images_whose_files_changed_are_built_again(sources: Path, path: str, rebuilt: set[str]) -> None:
@@ -216,6 +205,7 @@ def test_what_is_uploaded_is_what_the_dockerfile_copies(sources: Path) -> None:
         "LICENSE",
         "images/build.sh",
         "images/buildspec.yml",
+        "images/repository.sh",
         "images/router/Dockerfile",
         "images/router/requirements.txt",
         "requirements/bootstrap.txt",

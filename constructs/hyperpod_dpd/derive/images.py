@@ -8,6 +8,9 @@ from hyperpod_dpd.spec import Deployment
 PROJECT_IMAGES: Final = ("worker", "router", "proof", "benchmark")
 """Folders below `images/`, and the keys of `platform.images`."""
 
+IMAGE_PREFIX: Final = "hyperpod-dpd"
+"""What the names of the repositories of built images start with; deployments of one account share them."""
+
 
 def images_run(deployment: Deployment) -> tuple[str, ...]:
     """Return the project's own images that pods or jobs of `deployment` run.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-_SCRIPTS: Final = ("images/buildspec.yml", "images/build.sh")
+_SCRIPTS: Final = ("images/buildspec.yml", "images/build.sh", "images/repository.sh")
 _COPY: Final = re.compile(r"^COPY +(?!--from=)(?P<arguments>.+?)$", re.MULTILINE)
 
 

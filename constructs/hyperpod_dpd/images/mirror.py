@@ -5,7 +5,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct, IDependable
 
@@ -14,10 +13,11 @@ from hyperpod_dpd.catalog.charts import HELM
 from hyperpod_dpd.derive.builds import MIRROR_MACHINE
 from hyperpod_dpd.derive.mirror import MIRROR_PREFIX, cluster_charts, public_images, qualified
 from hyperpod_dpd.images.context import stage
+from hyperpod_dpd.images.registry import account_registry, push_statements
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
 
-_SCRIPTS: Final = ("images/mirror.sh", "images/mirror.yml")
+_SCRIPTS: Final = ("images/mirror.sh", "images/mirror.yml", "images/repository.sh")
 _TIMEOUT_MINUTES: Final = 120
 
 
@@ -75,7 +75,7 @@ class PublicImageMirror(Construct):
             machine=MIRROR_MACHINE,
             runs_docker=True,
         )
-        for statement in _copy_statements(stack):
+        for statement in push_statements(stack, f"{MIRROR_PREFIX}/*"):
             project.role.add_to_policy(statement)
         charts = [f"{chart.archive.url}={chart.archive.sha256}" for chart in cluster_charts(deployment)]
         wait = BuildWait(self, "Wait")
@@ -98,35 +98,7 @@ class PublicImageMirror(Construct):
         self.ready: IDependable = wait.condition
 
 
-def account_registry(stack: cdk.Stack) -> str:
-    """Return the account's own registry in the region of `stack`."""
-    return f"{stack.account}.dkr.ecr.{stack.region}.{stack.url_suffix}"
-
-
 def _asset(scope: Construct, sources: Path) -> assets.Asset:
     with TemporaryDirectory() as folder:
         stage(_SCRIPTS, sources, Path(folder))
         return assets.Asset(scope, "Sources", path=folder)
-
-
-def _copy_statements(stack: cdk.Stack) -> list[iam.PolicyStatement]:
-    return [
-        # a registry token belongs to the account, not to a repository
-        iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
-        iam.PolicyStatement(
-            actions=[
-                "ecr:BatchCheckLayerAvailability",
-                "ecr:BatchGetImage",
-                "ecr:CompleteLayerUpload",
-                "ecr:CreateRepository",
-                "ecr:DescribeImages",
-                "ecr:DescribeRepositories",
-                "ecr:InitiateLayerUpload",
-                "ecr:PutImage",
-                "ecr:UploadLayerPart",
-            ],
-            resources=[
-                stack.format_arn(service="ecr", resource="repository", resource_name=f"{MIRROR_PREFIX}/*")
-            ],
-        ),
-    ]

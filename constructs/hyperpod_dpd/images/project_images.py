@@ -7,18 +7,16 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import aws_cdk as cdk
-from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct, IDependable
 
 from hyperpod_dpd.builds import BuildProject, BuildRun, BuildRunner, BuildWait
 from hyperpod_dpd.derive.builds import IMAGE_MACHINES
-from hyperpod_dpd.derive.images import PROJECT_IMAGES, images_built
+from hyperpod_dpd.derive.images import IMAGE_PREFIX, PROJECT_IMAGES, images_built
 from hyperpod_dpd.images.context import excluded, sources_of, stage
+from hyperpod_dpd.images.registry import account_registry, push_statements
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
-from hyperpod_dpd.storage.removal import kept_when_full
 
 _BINDINGS: Final = {
     "worker": Binding.WORKER_IMAGE,
@@ -29,15 +27,15 @@ _BINDINGS: Final = {
 _TIMEOUT_MINUTES: Final = 180
 _QUEUE_MINUTES: Final = 480
 """A new account runs one large build at a time, and the model's import may be the first."""
-_KEPT_IMAGES: Final = 10
-"""Older builds of an image that a roll-back can still pull."""
 
 
 class ProjectImages(Construct):
-    """One registry repository and one build for every image that the deployment builds.
+    """One build for every image that the deployment builds.
 
     The tag of a build is the digest of the files that its Dockerfile copies, and tags are immutable: an image that is
-    there is not built again, and what was built is what is run, by digest.
+    there is not built again, and what was built is what is run, by digest. The repositories lie below `hyperpod-dpd/`,
+    outlive every stack and are shared by the deployments of an account: neither a stack that is rolled back nor a second
+    deployment builds what another one has built.
 
     Attributes:
         bindings: every image by digest, built or given.
@@ -53,9 +51,8 @@ class ProjectImages(Construct):
         deployment: Deployment,
         builds: BuildRunner,
         sources: Path,
-        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
-        """Create repositories and builds.
+        """Create the builds.
 
         Args:
             scope: where the construct lives.
@@ -63,7 +60,6 @@ class ProjectImages(Construct):
             deployment: whose images they are.
             builds: runs the builds.
             sources: folder with `images/` and what its Dockerfiles copy: the root of this project's repository.
-            removal_policy: whether the repositories outlive the stack; DESTROY also empties them.
 
         Raises:
             FileNotFoundError: `sources` holds no Dockerfile of an image that is to be built.
@@ -76,35 +72,17 @@ class ProjectImages(Construct):
         }
         tags = dict[str, str]()
         for name in images_built(deployment):
-            wait, tags[name] = self._build(name, deployment, builds, sources, removal_policy)
+            wait, tags[name] = self._build(name, deployment, builds, sources)
             self.bindings[_BINDINGS[name]] = wait.result
         self.ready: IDependable = self
         self.revision = hashlib.sha256(json.dumps([given, tags], sort_keys=True).encode()).hexdigest()[:12]
 
     def _build(
-        self,
-        name: str,
-        deployment: Deployment,
-        builds: BuildRunner,
-        sources: Path,
-        removal_policy: cdk.RemovalPolicy,
+        self, name: str, deployment: Deployment, builds: BuildRunner, sources: Path
     ) -> tuple[BuildWait, str]:
         scope = Construct(self, name.capitalize())
-        destroyed = removal_policy is cdk.RemovalPolicy.DESTROY
-        repository = ecr.Repository(
-            scope,
-            "Repository",
-            encryption=ecr.RepositoryEncryption.KMS,
-            image_scan_on_push=True,
-            image_tag_mutability=ecr.TagMutability.IMMUTABLE,
-            lifecycle_rules=[
-                ecr.LifecycleRule(
-                    description=f"the newest {_KEPT_IMAGES} builds", max_image_count=_KEPT_IMAGES
-                )
-            ],
-            removal_policy=kept_when_full(removal_policy),
-            empty_on_delete=destroyed or None,
-        )
+        stack = cdk.Stack.of(self)
+        repository = f"{IMAGE_PREFIX}/{name}"
         source = _asset(scope, name, sources)
         project = BuildProject(
             scope,
@@ -118,7 +96,7 @@ class ProjectImages(Construct):
             machine=IMAGE_MACHINES[name],
             runs_docker=True,
         )
-        for statement in _push_statements(repository):
+        for statement in push_statements(stack, repository):
             project.role.add_to_policy(statement)
         wait = BuildWait(scope, "Wait")
         BuildRun(
@@ -130,7 +108,7 @@ class ProjectImages(Construct):
             physical_id=f"hyperpod-dpd/{deployment.name}/{name}",
             environment={
                 "IMAGE": name,
-                "REPOSITORY": repository.repository_uri,
+                "REPOSITORY": f"{account_registry(stack)}/{repository}",
                 "TAG": source.asset_hash,
             },
             exports=["IMAGE_URI"],
@@ -145,22 +123,3 @@ def _asset(scope: Construct, name: str, sources: Path) -> assets.Asset:
         return assets.Asset(
             scope, "Sources", path=folder, exclude=excluded(sources), ignore_mode=cdk.IgnoreMode.DOCKER
         )
-
-
-def _push_statements(repository: ecr.Repository) -> list[iam.PolicyStatement]:
-    return [
-        # a registry token belongs to the account, not to a repository
-        iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
-        iam.PolicyStatement(
-            actions=[
-                "ecr:BatchCheckLayerAvailability",
-                "ecr:BatchGetImage",
-                "ecr:CompleteLayerUpload",
-                "ecr:DescribeImages",
-                "ecr:InitiateLayerUpload",
-                "ecr:PutImage",
-                "ecr:UploadLayerPart",
-            ],
-            resources=[repository.repository_arn],
-        ),
-    ]
