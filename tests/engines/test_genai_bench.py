@@ -9,7 +9,14 @@ import pytest
 
 from dpd_simulator.step_times import ConstantStepTimes
 from hyperpod_dpd.evidence.compare import compare
-from hyperpod_dpd.evidence.results import DIRECT, DISAGGREGATED, BenchmarkResult, read_result
+from hyperpod_dpd.evidence.results import (
+    AWS_ROUTER,
+    DIRECT,
+    DISAGGREGATED,
+    UNVERIFIED,
+    BenchmarkResult,
+    read_result,
+)
 from hyperpod_dpd.evidence.soundness import flaws
 from hyperpod_dpd.serving.profile import Profile
 from tests.support.authority import authority_like_eks
@@ -131,7 +138,7 @@ def test_an_endpoint_that_is_not_there_is_2_and_says_where(tmp_path: Path) -> No
     assert "error: `http://127.0.0.1:9/metrics`" in said
 
 
-def test_a_router_with_tls_that_nobody_signed_is_measured_and_the_log_says_so(tmp_path: Path) -> None:
+def test_a_router_with_tls_that_nobody_signed_is_measured_and_log_and_result_say_so(tmp_path: Path) -> None:
     async def measured() -> tuple[int, str]:
         tokenizer = write_tokenizer(tmp_path / "tokenizer")
         certificate = authority_like_eks(tmp_path / "authority").server
@@ -147,4 +154,9 @@ def test_a_router_with_tls_that_nobody_signed_is_measured_and_the_log_says_so(tm
 
     code, said = asyncio.run(measured())
     assert code == 0, said
-    assert "the endpoint speaks TLS, certificate not verified (" in said
+    assert ", TLS, certificate not verified (" in said
+    (stored,) = (tmp_path / "results").glob("*.json")
+    connection = read_result(stored.read_text()).connection
+    assert connection is not None
+    assert (connection.router, connection.tls) == (AWS_ROUTER, UNVERIFIED)
+    assert connection.doubt

@@ -9,7 +9,10 @@ from typing import Any
 from hyperpod_dpd.evidence.results import (
     DIRECT,
     DISAGGREGATED,
+    OWN_ROUTER,
+    PLAIN,
     BenchmarkResult,
+    Connection,
     Request,
     Run,
     System,
@@ -38,6 +41,7 @@ DPD = System(
     price="list, derived, 2026-11-09",
     simulated=False,
 )
+CONNECTION = Connection(router=OWN_ROUTER, host="router.llama-system.svc", port=8081, tls=PLAIN, doubt=None)
 COLOCATED = dataclasses.replace(
     DPD,
     profile="baseline",
@@ -98,7 +102,13 @@ def request(**changes: Any) -> Request:
 
 
 def result(system: System, runs: Iterable[Run], **changes: Any) -> BenchmarkResult:
-    made = BenchmarkResult(made_at="2026-11-30T12:00:00Z", system=system, traffic=TRAFFIC, runs=tuple(runs))
+    made = BenchmarkResult(
+        made_at="2026-11-30T12:00:00Z",
+        system=system,
+        traffic=TRAFFIC,
+        runs=tuple(runs),
+        connection=CONNECTION,
+    )
     return dataclasses.replace(made, **changes)
 
 

@@ -13,6 +13,7 @@ import pytest
 from moto import mock_aws
 
 from hyperpod_dpd.evidence.benchmark import __main__ as program
+from hyperpod_dpd.evidence.benchmark import wire
 from hyperpod_dpd.evidence.benchmark.counters import NoCountersError, grown, read_counters
 from hyperpod_dpd.evidence.benchmark.drive import RunFailedError, arguments, drive, read_record
 from hyperpod_dpd.evidence.benchmark.run import benchmark
@@ -20,8 +21,19 @@ from hyperpod_dpd.evidence.benchmark.settings import Settings, UnreadableSetting
 from hyperpod_dpd.evidence.benchmark.store import Bucket, Folder, NotStoredError
 from hyperpod_dpd.evidence.benchmark.tokenizer import NoTokenizerError, bring
 from hyperpod_dpd.evidence.proof.wire import Wire
-from hyperpod_dpd.evidence.results import DISAGGREGATED, UNKNOWN, Request, read_result
-from tests.evidence.benchmarks import DPD, run
+from hyperpod_dpd.evidence.results import (
+    AWS_ROUTER,
+    DISAGGREGATED,
+    OWN_ROUTER,
+    PLAIN,
+    UNKNOWN,
+    UNVERIFIED,
+    VERIFIED,
+    Connection,
+    Request,
+    read_result,
+)
+from tests.evidence.benchmarks import CONNECTION, DPD, run
 
 SETTINGS = Settings(
     url="http://router:8081",
@@ -57,6 +69,10 @@ def test_settings_are_read_as_they_were_written(tmp_path: Path) -> None:
         ("{}", "`url` is missing"),
         (SETTINGS.as_json().replace('"m"', "7"), "`model` is `7`, wanted str"),
         (dataclasses.replace(SETTINGS, seeds=()).as_json(), "nothing to measure"),
+        *(
+            (dataclasses.replace(SETTINGS, url=url).as_json(), "wanted `http://host:port`")
+            for url in ("router:8081", "http://", "http://router:0", "http://router:99999", "ftp://router")
+        ),
         (None, "No such file"),
     ],
 )
@@ -180,7 +196,7 @@ class Memory:
 
 def test_every_concurrency_is_measured_with_every_seed_after_a_warm_up(tmp_path: Path) -> None:
     driver, store, said = Driver(), Memory(), list[str]()
-    result = benchmark(SETTINGS, driver, store, folder=tmp_path, say=said.append)
+    result = benchmark(SETTINGS, driver, store, connection=CONNECTION, folder=tmp_path, say=said.append)
     assert driver.calls == [
         ("warm-up", 16, "warm-up", 32),
         ("c8-seed1", 8, "1/8", 80),
@@ -196,7 +212,7 @@ def test_every_concurrency_is_measured_with_every_seed_after_a_warm_up(tmp_path:
 
 def test_each_run_is_stored_as_soon_as_it_is_there(tmp_path: Path) -> None:
     store = Memory()
-    benchmark(SETTINGS, Driver(), store, folder=tmp_path, say=lambda _: None)
+    benchmark(SETTINGS, Driver(), store, connection=CONNECTION, folder=tmp_path, say=lambda _: None)
     assert len({name for name, _ in store.texts}) == 1
     assert [len(read_result(text).runs) for _, text in store.texts] == [1, 2, 3, 4]
 
@@ -204,8 +220,39 @@ def test_each_run_is_stored_as_soon_as_it_is_there(tmp_path: Path) -> None:
 def test_a_result_that_cannot_be_stored_ends_the_benchmark(tmp_path: Path) -> None:
     driver = Driver()
     with pytest.raises(NotStoredError):
-        benchmark(SETTINGS, driver, Memory(fails_at=2), folder=tmp_path, say=lambda _: None)
+        benchmark(
+            SETTINGS, driver, Memory(fails_at=2), connection=CONNECTION, folder=tmp_path, say=lambda _: None
+        )
     assert len(driver.calls) == 3
+
+
+# -- over which wire ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "port", "tls", "doubt"),
+    [
+        (Wire(url="http://aws:443", says="HTTP without TLS"), 443, PLAIN, None),
+        (Wire(url="https://aws:443", says="TLS, certificate verified"), 443, VERIFIED, None),
+        (Wire(url="https://aws:8443", says="TLS", doubt="self-signed"), 8443, UNVERIFIED, "self-signed"),
+        (Wire(url="https://aws", says="TLS, certificate verified"), 443, VERIFIED, None),
+    ],
+)
+def test_what_the_trial_of_aws_s_router_found_is_what_is_written_down(
+    monkeypatch: pytest.MonkeyPatch, found: Wire, port: int, tls: str, doubt: str | None
+) -> None:
+    monkeypatch.setattr(wire, "find_out", lambda _: found)
+    settings, connection = wire.connect(dataclasses.replace(SETTINGS, url="http://aws:443"))
+    assert settings.url == found.url
+    assert connection == Connection(router=AWS_ROUTER, host="aws", port=port, tls=tls, doubt=doubt)
+
+
+def test_this_project_s_router_speaks_what_its_address_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(wire, "find_out")
+    given = dataclasses.replace(SETTINGS, reads_router=True)
+    settings, connection = wire.connect(given)
+    assert settings == given
+    assert connection == Connection(router=OWN_ROUTER, host="router", port=8081, tls=PLAIN, doubt=None)
 
 
 # -- the router's counters ----------------------------------------------------------------------------------------
@@ -253,7 +300,9 @@ def test_a_run_keeps_what_the_counters_grew_by(metrics: Any, tmp_path: Path) -> 
         concurrencies=(8,),
         seeds=(1,),
     )
-    result = benchmark(settings, Driver(), Memory(), folder=tmp_path, say=lambda _: None)
+    result = benchmark(
+        settings, Driver(), Memory(), connection=CONNECTION, folder=tmp_path, say=lambda _: None
+    )
     assert result.runs[0].router == {
         'dpd_router_decisions_total{decision="disaggregated",reason="threshold"}': 80.0
     }
@@ -262,7 +311,7 @@ def test_a_run_keeps_what_the_counters_grew_by(metrics: Any, tmp_path: Path) -> 
 def test_an_endpoint_that_is_not_there_is_named_before_anything_is_sent(tmp_path: Path) -> None:
     settings, driver = dataclasses.replace(SETTINGS, url="http://127.0.0.1:9", reads_router=True), Driver()
     with pytest.raises(NoCountersError, match=r"http://127\.0\.0\.1:9/metrics"):
-        benchmark(settings, driver, Memory(), folder=tmp_path, say=lambda _: None)
+        benchmark(settings, driver, Memory(), connection=CONNECTION, folder=tmp_path, say=lambda _: None)
     assert driver.calls == []
 
 
@@ -343,7 +392,7 @@ def _program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, requests_per_user:
         return run(users, 1, requests=requests_per_user * users + users).requests, f"digest {asked['seed']}"
 
     monkeypatch.setattr(program, "drive", driven)
-    monkeypatch.setattr(program, "find_out", lambda url: Wire(url=url, says="HTTP without TLS"))
+    monkeypatch.setattr(wire, "find_out", lambda url: Wire(url=url, says="HTTP without TLS"))
     (tmp_path / "tokenizer.json").write_text("{}")
     settings = dataclasses.replace(
         SETTINGS, tokenizer=str(tmp_path), results=str(tmp_path / "results"), concurrencies=(8,)
@@ -357,8 +406,12 @@ def test_sound_results_are_a_success(
 ) -> None:
     assert _program(monkeypatch, tmp_path, requests_per_user=10) == 0
     (path,) = (tmp_path / "results").iterdir()
-    assert len(read_result(path.read_text()).runs) == 2
-    assert capsys.readouterr().err == ""
+    result = read_result(path.read_text())
+    assert len(result.runs) == 2
+    assert result.connection == Connection(router=AWS_ROUTER, host="router", port=8081, tls=PLAIN, doubt=None)
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.startswith("the requests go to AWS's router at router, port 8081, without TLS\n")
 
 
 def test_flaws_are_said_and_fail_the_job(

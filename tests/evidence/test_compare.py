@@ -37,7 +37,17 @@ from hyperpod_dpd.evidence.results import (
     read_result,
 )
 from hyperpod_dpd.evidence.soundness import flaws
-from tests.evidence.benchmarks import COLOCATED, DPD, TRAFFIC, colocated, dpd, request, result, run
+from tests.evidence.benchmarks import (
+    COLOCATED,
+    CONNECTION,
+    DPD,
+    TRAFFIC,
+    colocated,
+    dpd,
+    request,
+    result,
+    run,
+)
 from tests.support.deployments import ROOT
 
 
@@ -422,6 +432,24 @@ def test_the_command_prints_the_table(dpd_compare: Command, files: tuple[str, st
     assert "-22 %" in tpot
     assert sum("output per GPU" in line for line in lines) == 2
     assert sum("cost of 1 M output tokens, $" in line for line in lines) == 2
+
+
+def test_the_head_says_how_the_requests_went_and_where_a_file_does_not(
+    dpd_compare: Command, files: tuple[str, str], tmp_path: Path
+) -> None:
+    older = json.loads(Path(files[1]).read_text())
+    older["version"] = 1
+    del older["connection"]
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    compared = (files[0], str(tmp_path / "older.json"))
+    lines = [line.strip() for line in dpd_compare(*compared).stdout.splitlines()]
+    assert [line for line in lines if line.startswith("connection: ")] == [
+        "connection: this project's router at router.llama-system.svc, port 8081, without TLS",
+        "connection: not recorded",
+    ]
+    shown = json.loads(dpd_compare(*compared, "--format", "json").stdout)
+    assert shown["new"]["connection"] == dataclasses.asdict(CONNECTION)
+    assert shown["old"]["connection"] is None
 
 
 def test_json_has_every_row(dpd_compare: Command, files: tuple[str, str]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hyperpod_dpd.evidence.results import UnreadableResultError, read_result
 from tests.evidence.benchmarks import dpd, request, run
+from tests.support.deployments import ROOT
 
 
 def test_what_was_written_is_read_again() -> None:
@@ -30,6 +31,21 @@ def test_unfinished_and_failed_requests_are_kept() -> None:
         dpd(), runs=(dataclasses.replace(run(8, 1), requests=(request(), unfinished)),)
     )
     assert read_result(written.as_json()).runs[0].requests[1] == unfinished
+
+
+def test_a_file_of_the_first_version_is_read_and_does_not_say_how_the_requests_went() -> None:
+    older = data()
+    older["version"] = 1
+    del older["connection"]
+    read = read_result(json.dumps(older))
+    assert read == dataclasses.replace(dpd(seeds=(1,)), connection=None)
+    assert read_result(read.as_json()) == read
+
+
+@pytest.mark.parametrize("name", ["baseline", "self-managed"])
+def test_the_recorded_files_can_be_read(name: str) -> None:
+    text = (ROOT / "docs" / "evidence" / "benchmark" / f"{name}.json").read_text(encoding="utf-8")
+    assert read_result(text).runs
 
 
 def data() -> dict[str, Any]:
@@ -54,7 +70,17 @@ def _set(path: str, value: Any) -> dict[str, Any]:
     ("path", "value", "words"),
     [
         ("format", "other", "not the result of a benchmark"),
-        ("version", 2, "version 2 of the format; this release reads 1"),
+        ("version", 3, "version 3 of the format; this release reads 1 and 2"),
+        ("version", True, "version True of the format"),
+        ("version", 1, "`connection` is not known in version 1"),
+        ("connection", ..., "`connection` is missing"),
+        ("connection", "TLS", "`connection` is `TLS`, wanted an object"),
+        ("connection.port", ..., "`connection.port` is missing"),
+        ("connection.port", 0, "`connection.port` is `0`, wanted a port"),
+        ("connection.port", 2**16, "`connection.port` is `65536`, wanted a port"),
+        ("connection.tls", "some", "`connection.tls` is `some`, wanted one of none, verified, unverified"),
+        ("connection.router", "", "`connection.router` is ``, wanted one of dpd-router, aws"),
+        ("connection.host", "\x1b[2J", "`connection.host` holds characters that cannot be printed"),
         ("version", ..., "version None"),
         ("traffic", ..., "`traffic` is missing"),
         ("traffic.input_tokens", "4096", "`traffic.input_tokens` is `4096`, wanted int"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hyperpod_dpd.evidence.benchmark import __main__ as benchmark
+from hyperpod_dpd.evidence.benchmark import wire
 from hyperpod_dpd.evidence.benchmark.drive import drive
 from hyperpod_dpd.evidence.proof import run as proof_run
 from hyperpod_dpd.evidence.proof.web import NoAnswerError, ask
@@ -178,7 +179,7 @@ def test_the_benchmark_finds_out_says_and_tells_its_load_generator(
         raise NoAnswerError("enough")
 
     monkeypatch.setattr(benchmark, "drive", driven)
-    monkeypatch.setattr(benchmark, "find_out", partial(find_out, seconds=SECONDS))
+    monkeypatch.setattr(wire, "find_out", partial(find_out, seconds=SECONDS))
     (tmp_path / "tokenizer.json").write_text("{}")
     for certificate, scheme, trusts in ((None, "http", False), (authority.server, "https", True)):
         with served(certificate) as url:
@@ -190,7 +191,7 @@ def test_the_benchmark_finds_out_says_and_tells_its_load_generator(
         assert getattr(found["settings"], "url").startswith(f"{scheme}:")  # noqa: B009 - not typed
         assert found["trusts_any_certificate"] is trusts
         said = capsys.readouterr().out
-        assert "the endpoint speaks " in said
+        assert "the requests go to AWS's router at 127.0.0.1, port " in said
         assert ("certificate not verified" in said) is trusts
 
 

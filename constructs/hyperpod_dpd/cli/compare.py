@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 
 from hyperpod_dpd.cli.command import Command
@@ -87,6 +88,7 @@ def _print_text(comparison: Comparison) -> None:
         print(f"{name}: {_system(result.system)}")
         shares = ", ".join(f"{share:.1%} {path}" for path, share in path_shares(result).items())
         print(f"     {shares}; {result.made_at}")
+        print(f"     connection: {result.connection or 'not recorded'}")
     traffic = comparison.new.traffic
     print(
         f"\nD({traffic.input_tokens},{traffic.output_tokens}) by {traffic.tool}, {comparison.seeds} "
@@ -154,6 +156,7 @@ def _as_dict(comparison: Comparison) -> dict[str, object]:
                 "gpus": result.system.gpus,
                 "usd_per_hour": result.system.usd_per_hour,
                 "simulated": result.system.simulated,
+                "connection": None if result.connection is None else asdict(result.connection),
                 "paths": path_shares(result),
                 "flaws": list(flaws(result)),
             }

@@ -10,8 +10,11 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 FORMAT: Final = "hyperpod-dpd-benchmark"
-VERSION: Final = 1
-"""Version of the format. A file of another version is refused: its fields may mean something else."""
+VERSION: Final = 2
+"""Version of the format. A file of a version that is not known is refused: its fields may mean something else."""
+
+_WITHOUT_CONNECTION: Final = 1
+"""Version whose files do not say how the requests reached the workers, and are otherwise the same."""
 
 DISAGGREGATED: Final = "disaggregated"
 DIRECT: Final = "direct"
@@ -19,6 +22,20 @@ FALLBACK: Final = "fallback"
 UNKNOWN: Final = "unknown"
 PATHS: Final = (DISAGGREGATED, DIRECT, FALLBACK, UNKNOWN)
 """How a request was served. `unknown`: the router does not say; AWS's does not."""
+
+PLAIN: Final = "none"
+VERIFIED: Final = "verified"
+UNVERIFIED: Final = "unverified"
+
+OWN_ROUTER: Final = "dpd-router"
+AWS_ROUTER: Final = "aws"
+
+_ROUTERS: Final = {OWN_ROUTER: "this project's router", AWS_ROUTER: "AWS's router"}
+_TLS: Final = {
+    PLAIN: "without TLS",
+    VERIFIED: "TLS, certificate verified",
+    UNVERIFIED: "TLS, certificate not verified",
+}
 
 _MOST: Final = 1e12
 """No time in seconds, count or price is above."""
@@ -83,6 +100,25 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How the requests reached the workers."""
+
+    router: str
+    """What they were sent to: `dpd-router`, this project's, or `aws`, the operator's."""
+    host: str
+    """Its name or address, as the load generator used it."""
+    port: int
+    tls: str
+    """What was spoken: `none`, `verified`, or `unverified`, where the certificate was not believed and taken all the same."""
+    doubt: str | None
+    """Why the certificate was not believed."""
+
+    def __str__(self) -> str:
+        doubt = f" ({self.doubt})" if self.doubt else ""
+        return f"{_ROUTERS[self.router]} at {self.host}, port {self.port}, {_TLS[self.tls]}{doubt}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One request as its client saw it. Times are seconds since the run began."""
 
@@ -133,6 +169,8 @@ class BenchmarkResult:
     system: System
     traffic: Traffic
     runs: tuple[Run, ...]
+    connection: Connection | None = None
+    """How all of them were made; None: the file does not say, as none did before."""
 
     def as_json(self) -> str:
         """Return the text of the file."""
@@ -162,12 +200,17 @@ def read_result(text: str) -> BenchmarkResult:
         raise UnreadableResultError(f"no JSON: {error}") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise UnreadableResultError(f"not the result of a benchmark: `format` is not `{FORMAT}`")
-    if data.get("version") != VERSION:
+    version = data.get("version")
+    if version not in (_WITHOUT_CONNECTION, VERSION) or isinstance(version, bool):
         raise UnreadableResultError(
-            f"version {data.get('version')!r} of the format; this release reads {VERSION}. "
+            f"version {version!r} of the format; this release reads {_WITHOUT_CONNECTION} and {VERSION}. "
             "help: compare with the release that wrote it"
         )
     known = {name: value for name, value in data.items() if name not in ("format", "version")}
+    if version == _WITHOUT_CONNECTION:
+        if "connection" in known:
+            raise UnreadableResultError(f"`connection` is not known in version {version}")
+        known["connection"] = None
     result = read_as(BenchmarkResult, known)
     _refuse_nonsense(result)
     return result
@@ -245,6 +288,8 @@ def _refuse_nonsense(result: BenchmarkResult) -> None:
         )
     if traffic.input_tokens < 1 or traffic.output_tokens < 1:
         raise UnreadableResultError("`traffic` has no tokens")
+    if result.connection is not None:
+        _refuse_connection(result.connection)
     seen = set()
     for number, run in enumerate(result.runs):
         path = f"runs[{number}]"
@@ -257,6 +302,14 @@ def _refuse_nonsense(result: BenchmarkResult) -> None:
             raise UnreadableResultError(f"`{path}` has no requests or no concurrency")
         for each, request in enumerate(run.requests):
             _refuse_request(f"{path}.requests[{each}]", request)
+
+
+def _refuse_connection(connection: Connection) -> None:
+    for name, value, known in (("router", connection.router, _ROUTERS), ("tls", connection.tls, _TLS)):
+        if value not in known:
+            raise UnreadableResultError(f"`connection.{name}` is `{value}`, wanted one of {', '.join(known)}")
+    if not 0 < connection.port < 2**16:
+        raise UnreadableResultError(f"`connection.port` is `{connection.port}`, wanted a port")
 
 
 def _refuse_request(path: str, request: Request) -> None:

@@ -11,7 +11,7 @@ from hyperpod_dpd.evidence.benchmark.counters import grown, read_counters
 from hyperpod_dpd.evidence.benchmark.settings import Settings
 from hyperpod_dpd.evidence.benchmark.store import Store
 from hyperpod_dpd.evidence.figures import NothingMeasuredError, figures
-from hyperpod_dpd.evidence.results import BenchmarkResult, Request, Run, Traffic
+from hyperpod_dpd.evidence.results import BenchmarkResult, Connection, Request, Run, Traffic
 
 ENDPOINT: Final = "/v1/chat/completions"
 """Where genai-bench sends chats."""
@@ -32,7 +32,13 @@ class Drive(Protocol):
 
 
 def benchmark(
-    settings: Settings, drive: Drive, store: Store, *, folder: Path, say: Callable[[str], None]
+    settings: Settings,
+    drive: Drive,
+    store: Store,
+    *,
+    connection: Connection,
+    folder: Path,
+    say: Callable[[str], None],
 ) -> BenchmarkResult:
     """Measure every concurrency with every seed, and store the result after each run.
 
@@ -40,6 +46,7 @@ def benchmark(
         settings: what is measured.
         drive: what sends the requests.
         store: where the result goes.
+        connection: how the requests reach the endpoint.
         folder: where the runs may write.
         say: takes a line about each run.
 
@@ -55,6 +62,7 @@ def benchmark(
         system=settings.system,
         traffic=_traffic(settings),
         runs=(),
+        connection=connection,
     )
     # an endpoint that is not there is named at once, and not by genai-bench after hundreds of requests
     _counters(settings)

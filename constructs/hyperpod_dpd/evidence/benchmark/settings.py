@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hyperpod_dpd.evidence.proof.api_key import first_key
 from hyperpod_dpd.evidence.results import System, read_as
@@ -70,6 +71,16 @@ def read_settings(path: Path) -> Settings:
         raise UnreadableSettingsError(f"`{path}`: {error.strerror}") from None
     except ValueError as error:
         raise UnreadableSettingsError(f"`{path}`: {error}") from None
+    if not _is_address(settings.url):
+        raise UnreadableSettingsError(f"`{path}`: `url` is `{settings.url}`, wanted `http://host:port`")
     if not settings.concurrencies or not settings.seeds:
         raise UnreadableSettingsError(f"`{path}`: no concurrency or no seed, so nothing to measure")
     return settings
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
