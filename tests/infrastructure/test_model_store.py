@@ -286,13 +286,19 @@ def test_the_secrets_say_how_they_are_filled() -> None:
 
 def test_every_named_secret_is_readable_and_none_beside() -> None:
     stack, _ = _synthesized("made-with-token")
-    read, decrypt = (stack.resolve(statement.to_json()) for statement in stack.secrets.read_statements())
+    read, decrypt, of_given = (
+        stack.resolve(statement.to_json()) for statement in stack.secrets.read_statements()
+    )
     own, given = read["Resource"]
     assert "Ref" in own
     assert given["Fn::Join"][1][-1].endswith(":secret:mine/api-keys-??????")
-    assert decrypt["Condition"] == {
-        "StringEquals": {"kms:ViaService": "secretsmanager.us-east-1.amazonaws.com"}
-    }
+    via_service = {"StringEquals": {"kms:ViaService": "secretsmanager.us-east-1.amazonaws.com"}}
+    assert decrypt["Condition"] == via_service
+    # whichever key a given secret has, it decrypts that secret and nothing else
+    context = of_given["Condition"].pop("ArnLike")
+    assert context == {"kms:EncryptionContext:SecretARN": [given]}
+    assert of_given["Condition"] == via_service
+    assert of_given["Action"] == "kms:Decrypt"
 
 
 def test_a_secret_named_by_its_arn_is_readable_as_it_is() -> None:
@@ -304,8 +310,11 @@ def test_a_secret_named_by_its_arn_is_readable_as_it_is() -> None:
         deployment=changed(ready(), model__source=S3Source(bucket="mine"), routing__api_keys_secret=arn),
         removal_policy=RETAIN,
     )
-    (statement,) = secrets.read_statements()
-    assert statement.to_json()["Resource"] == arn
+    read, decrypt = (stack.resolve(statement.to_json()) for statement in secrets.read_statements())
+    assert read["Resource"] == arn
+    # the key is one of the account that has the secret
+    assert decrypt["Resource"] == "arn:aws:kms:us-east-1:111122223333:key/*"
+    assert decrypt["Condition"]["ArnLike"] == {"kms:EncryptionContext:SecretARN": [arn]}
 
 
 def test_the_file_system_shows_the_bucket_in_one_direction() -> None:

@@ -15,6 +15,7 @@ from hyperpod_dpd.spec import (
     Deployment,
     ExistingCluster,
     FsxSource,
+    HubOrigin,
     Schedule,
     Spot,
     Taint,
@@ -70,6 +71,7 @@ SYNTHESES: Mapping[str, Mapping[str, Any]] = {
         ),
         "platform__monthly_budget_usd": 50_000,
         "model__source": FsxSource(type="fsx"),
+        "model__imported_from": HubOrigin(token_secret="mine/hub-token"),
     },
     "shared": {
         "cluster__existing": ExistingCluster(

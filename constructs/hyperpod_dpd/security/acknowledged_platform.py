@@ -173,6 +173,12 @@ PLATFORM: Final = (
         reason="the import writes the files of one model into one folder; their names are the model's own",
         optional=True,
     ),
+    *_platform(
+        "ModelImport/Build/Role/DefaultPolicy/Resource",
+        *_resources(f"arn:aws:kms:{_ACCOUNT}:key/*"),
+        reason="the key of a token that was there already is not named; the context ties its use to that one secret",
+        optional=True,
+    ),
     *(
         row
         for path in ("MountModel/Resource", "Workers/Role/DefaultPolicy/Resource")

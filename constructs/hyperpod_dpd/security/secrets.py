@@ -8,7 +8,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from hyperpod_dpd.derive.secrets import named_secrets
+from hyperpod_dpd.derive.secrets import account_of_arn, named_secrets
 from hyperpod_dpd.spec import Deployment
 
 _SUFFIX = "??????"
@@ -77,7 +77,7 @@ class DeploymentSecrets(Construct):
     def read_statements(self, names: Iterable[str] | None = None) -> list[iam.PolicyStatement]:
         """Return what reading the secrets takes: all that the deployment names, or only `names`.
 
-        A given secret that is encrypted with a customer's key also needs that key's consent.
+        A given secret may be encrypted with any key of its account. That key's own policy has to consent, too.
         """
         wanted = self._names if names is None else tuple(names)
         if not wanted:
@@ -88,15 +88,24 @@ class DeploymentSecrets(Construct):
                 resources=[self._arn(name) for name in wanted],
             )
         ]
+        via_service = {"kms:ViaService": f"secretsmanager.{cdk.Stack.of(self).region}.amazonaws.com"}
         if self.key is not None and any(name in self._made for name in wanted):
             statements.append(
                 iam.PolicyStatement(
                     actions=["kms:Decrypt"],
                     resources=[self.key.key_arn],
+                    conditions={"StringEquals": via_service},
+                )
+            )
+        if given := [name for name in wanted if name not in self._made]:
+            statements.append(
+                iam.PolicyStatement(
+                    actions=["kms:Decrypt"],
+                    # the file does not say which keys; the context ties each use to one of the secrets
+                    resources=sorted({self._keys_beside(name) for name in given}),
                     conditions={
-                        "StringEquals": {
-                            "kms:ViaService": f"secretsmanager.{cdk.Stack.of(self).region}.amazonaws.com"
-                        }
+                        "StringEquals": via_service,
+                        "ArnLike": {"kms:EncryptionContext:SecretARN": [self._arn(name) for name in given]},
                     },
                 )
             )
@@ -106,6 +115,12 @@ class DeploymentSecrets(Construct):
         """Let `grantee` read the secrets: all that the deployment names, or only `names`."""
         for statement in self.read_statements(names):
             grantee.grant_principal.add_to_principal_policy(statement)
+
+    def _keys_beside(self, name: str) -> str:
+        """Return the keys of the account that has the secret `name`."""
+        return cdk.Stack.of(self).format_arn(
+            service="kms", account=account_of_arn(name), resource="key", resource_name="*"
+        )
 
     def _arn(self, name: str) -> str:
         if name in self._made:
