@@ -77,7 +77,7 @@ class AcmeInference(Construct):
             spec=deployment.hyperpod,
             cluster=cluster.cluster,
             network=self.network,
-            scripts=LifecycleScripts(self, "Scripts", deployment=name, log_key=key, access_logs=access_logs),
+            scripts=LifecycleScripts(self, "Scripts", name=name, log_key=key, access_logs=access_logs),
             chart=HyperPodDependencies(
                 self, "Dependencies", cluster=cluster.cluster, network=self.network, log_key=key
             ),

@@ -45,7 +45,7 @@ class HyperPodStack(cdk.Stack):
         scripts = LifecycleScripts(
             self,
             "LifecycleScripts",
-            deployment=deployment.name,
+            name=deployment.name,
             access_logs=access_logs,
             log_key=key,
             log_retention_days=retention_days,

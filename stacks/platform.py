@@ -31,6 +31,7 @@ from hyperpod_dpd.security.logs import log_group, logs_key
 from hyperpod_dpd.security.secrets import DeploymentSecrets
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.serving.bindings import Binding
+from hyperpod_dpd.serving.worker_identity import WorkerIdentity
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.storage import AccessLogs, ModelFileSystem, ModelImport, ModelStore
 from stacks.bindings import PublishedBindings, publish_bindings
@@ -200,7 +201,6 @@ class PlatformStack(cdk.Stack):
             gpu_security_group_id=network.efa_security_group.security_group_id,
             hyperpod_name=self._deployment.cluster_name,
             hyperpod_arn=hyperpod.cluster.attr_cluster_arn,
-            owned=True,
         )
 
     def _owned(self, cluster: DpdCluster, hyperpod: HyperPodCluster) -> _Shared:
@@ -233,7 +233,7 @@ class PlatformStack(cdk.Stack):
                 schedule=deployment.platform.nights_off,
                 hyperpod_name=self.handle.hyperpod_name,
                 hyperpod_arn=self.handle.hyperpod_arn,
-                execution_role_arn=hyperpod.role.role.role_arn,
+                execution_role_arn=hyperpod.role.role_arn,
                 topic=self.alerts.topic,
                 log_key=self.log_key,
                 removal_policy=self._removal,
@@ -285,8 +285,7 @@ class PlatformStack(cdk.Stack):
         """Let workers read the model, and the proof read the metrics. The router needs nothing of AWS."""
         deployment = self._deployment
         if store is not None and deployment.serving.backend == "self-managed":
-            workers = self._pods("Workers", names.workers_namespace(deployment), names.WORKER_SERVICE_ACCOUNT)
-            store.grant_read(workers)
+            store.grant_read(WorkerIdentity(self, "Workers", deployment=deployment, handle=self.handle))
         if store is not None and shared.s3_driver_role is not None:
             # a policy of this stack, because the role may be somebody else's
             iam.Policy(
@@ -296,8 +295,16 @@ class PlatformStack(cdk.Stack):
                 roles=[shared.s3_driver_role],
             )
         if shared.metrics_arn is not None:
-            proof = self._pods("Proof", names.system_namespace(deployment), names.Component.PROOF.value)
-            proof.add_to_policy(iam.PolicyStatement(actions=list(READS), resources=[shared.metrics_arn]))
+            proof = PodIdentity(
+                self,
+                "Proof",
+                eks_name=self.handle.eks_name,
+                eks_arn=self.handle.eks_arn,
+                namespace=names.system_namespace(deployment),
+                service_account=names.Component.PROOF.value,
+                description=f"{names.Component.PROOF.value} of {deployment.name}",
+            )
+            proof.role.add_to_policy(iam.PolicyStatement(actions=list(READS), resources=[shared.metrics_arn]))
 
     def _benchmarks(self, store: ModelStore | None) -> None:
         results = BenchmarkStore(
@@ -311,17 +318,6 @@ class PlatformStack(cdk.Stack):
             removal_policy=self._removal,
         )
         self.bindings = {**self.bindings, **results.bindings}
-
-    def _pods(self, construct_id: str, namespace: str, service_account: str) -> iam.Role:
-        return PodIdentity(
-            self,
-            construct_id,
-            eks_name=self.handle.eks_name,
-            eks_arn=self.handle.eks_arn,
-            namespace=namespace,
-            service_account=service_account,
-            description=f"{service_account} of {self._deployment.name}",
-        ).role
 
     def _model(self) -> ModelStore | None:
         """Make the bucket, fill it, and show it as a file system, as far as the deployment asks for each."""

@@ -11,12 +11,13 @@ from constructs import Construct, IDependable
 from hyperpod_dpd.derive.operator_endpoint import endpoint_name
 from hyperpod_dpd.evidence.proof_job import PROVEN, render_proof
 from hyperpod_dpd.readiness import Gone, Wait
-from hyperpod_dpd.serving import access, names, rollouts
+from hyperpod_dpd.serving import access, names
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.profile import Profile, profile_of
 from hyperpod_dpd.serving.release import Release
 from hyperpod_dpd.serving.render import Rendering, render
+from hyperpod_dpd.serving.rollouts import requirements_of, rollout_seconds
 from hyperpod_dpd.spec import Deployment
 from stacks.platform import PlatformStack
 
@@ -65,7 +66,7 @@ class ServingStack(cdk.Stack):
 
     def _installed(self, construct_id: str, name: str, rendering: Rendering) -> tuple[Release, IDependable]:
         """Install `rendering` and wait until it runs."""
-        within_seconds = rollouts.seconds(rendering)
+        within_seconds = rollout_seconds(rendering)
         self.most_seconds += within_seconds
         release = Release(
             self,
@@ -79,7 +80,7 @@ class ServingStack(cdk.Stack):
             self,
             f"{construct_id}Runs",
             readiness=self._platform.readiness,
-            requirements=rollouts.requirements(rendering),
+            requirements=requirements_of(rendering),
             within=cdk.Duration.seconds(within_seconds),
             # images that are built anew are other pods under the same names
             revision=self._revision(release),

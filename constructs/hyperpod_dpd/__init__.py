@@ -13,24 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hyperpod_dpd._version import __version__ as __version__
     from hyperpod_dpd.builds.runner import BuildRunner as BuildRunner
-    from hyperpod_dpd.catalog.regions import Region as Region
-    from hyperpod_dpd.catalog.regions import region as region
     from hyperpod_dpd.catalog.row import UnknownCatalogEntryError as UnknownCatalogEntryError
     from hyperpod_dpd.cluster.cluster import DpdCluster as DpdCluster
     from hyperpod_dpd.cluster.dependencies_chart.chart import HyperPodDependencies as HyperPodDependencies
-    from hyperpod_dpd.cluster.external_secrets import ExternalSecrets as ExternalSecrets
     from hyperpod_dpd.cluster.handle import ClusterHandle as ClusterHandle
     from hyperpod_dpd.cluster.kubectl import Kubectl as Kubectl
     from hyperpod_dpd.derive.obstacle import UnresolvedError as UnresolvedError
     from hyperpod_dpd.derive.serving import RoleFacts as RoleFacts
     from hyperpod_dpd.derive.serving import ServingFacts as ServingFacts
     from hyperpod_dpd.derive.serving import resolve as resolve
-    from hyperpod_dpd.evidence.benchmark_job import BenchmarkJob as BenchmarkJob
-    from hyperpod_dpd.evidence.proof_job import ProofJob as ProofJob
-    from hyperpod_dpd.evidence.proof_job import proof_job_name as proof_job_name
     from hyperpod_dpd.evidence.proof_job import render_proof as render_proof
     from hyperpod_dpd.hyperpod.cluster import HyperPodCluster as HyperPodCluster
-    from hyperpod_dpd.hyperpod.execution_role import ExecutionRole as ExecutionRole
     from hyperpod_dpd.images.mirror import PublicImageMirror as PublicImageMirror
     from hyperpod_dpd.images.project_images import ProjectImages as ProjectImages
     from hyperpod_dpd.lint.check import LintReport as LintReport
@@ -52,17 +45,13 @@ if TYPE_CHECKING:
     from hyperpod_dpd.planner.cost import hourly_burn as hourly_burn
     from hyperpod_dpd.planner.plan import Plan as Plan
     from hyperpod_dpd.planner.plan import make_plan as make_plan
+    from hyperpod_dpd.planner.unplannable import UnplannableError as UnplannableError
     from hyperpod_dpd.readiness.gone import Gone as Gone
     from hyperpod_dpd.readiness.readiness import Readiness as Readiness
-    from hyperpod_dpd.readiness.requirements import AddonActive as AddonActive
     from hyperpod_dpd.readiness.requirements import JobComplete as JobComplete
-    from hyperpod_dpd.readiness.requirements import NodeGroup as NodeGroup
-    from hyperpod_dpd.readiness.requirements import NodesHealthy as NodesHealthy
     from hyperpod_dpd.readiness.requirements import Requirement as Requirement
-    from hyperpod_dpd.readiness.requirements import ResourceState as ResourceState
     from hyperpod_dpd.readiness.requirements import Rollout as Rollout
-    from hyperpod_dpd.readiness.requirements import ServiceAnswers as ServiceAnswers
-    from hyperpod_dpd.readiness.requirements import WebhookAnswers as WebhookAnswers
+    from hyperpod_dpd.readiness.requirements import nodes_of as nodes_of
     from hyperpod_dpd.readiness.wait import Wait as Wait
     from hyperpod_dpd.rules.check import DeploymentRefusedError as DeploymentRefusedError
     from hyperpod_dpd.rules.check import Report as Report
@@ -72,14 +61,11 @@ if TYPE_CHECKING:
     from hyperpod_dpd.rules.finding import Finding as Finding
     from hyperpod_dpd.rules.finding import Problem as Problem
     from hyperpod_dpd.rules.finding import Severity as Severity
-    from hyperpod_dpd.rules.registry import Rule as Rule
     from hyperpod_dpd.rules.registry import deployment_rule as deployment_rule
-    from hyperpod_dpd.rules.registry import manifest_rule as manifest_rule
     from hyperpod_dpd.rules.registry import template_rule as template_rule
     from hyperpod_dpd.scaling.budget import MonthlyBudget as MonthlyBudget
     from hyperpod_dpd.scaling.nights_off import NightsOff as NightsOff
     from hyperpod_dpd.security.identities import PodIdentity as PodIdentity
-    from hyperpod_dpd.security.logs import log_group as log_group
     from hyperpod_dpd.security.logs import logs_key as logs_key
     from hyperpod_dpd.security.rules import TemplateRules as TemplateRules
     from hyperpod_dpd.security.rules import apply_rules as apply_rules
@@ -92,6 +78,7 @@ if TYPE_CHECKING:
     from hyperpod_dpd.serving.helm_chart import write_chart as write_chart
     from hyperpod_dpd.serving.profile import Profile as Profile
     from hyperpod_dpd.serving.profile import ProfileCharts as ProfileCharts
+    from hyperpod_dpd.serving.profile import profile_of as profile_of
     from hyperpod_dpd.serving.profile import profiles_of as profiles_of
     from hyperpod_dpd.serving.release import Release as Release
     from hyperpod_dpd.serving.render import Rendering as Rendering
@@ -99,6 +86,10 @@ if TYPE_CHECKING:
     from hyperpod_dpd.serving.render import render_platform as render_platform
     from hyperpod_dpd.serving.render import write_platform as write_platform
     from hyperpod_dpd.serving.render import write_profiles as write_profiles
+    from hyperpod_dpd.serving.role_workers import RoleWorkers as RoleWorkers
+    from hyperpod_dpd.serving.rollouts import requirements_of as requirements_of
+    from hyperpod_dpd.serving.rollouts import rollout_seconds as rollout_seconds
+    from hyperpod_dpd.serving.worker_identity import WorkerIdentity as WorkerIdentity
     from hyperpod_dpd.spec.cluster import Cluster as Cluster
     from hyperpod_dpd.spec.cluster import DependenciesChart as DependenciesChart
     from hyperpod_dpd.spec.cluster import ExistingCluster as ExistingCluster
@@ -149,7 +140,6 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.serving import Transfer as Transfer
     from hyperpod_dpd.spec.serving import Worker as Worker
     from hyperpod_dpd.storage.bucket import AccessLogs as AccessLogs
-    from hyperpod_dpd.storage.bucket import PrivateBucket as PrivateBucket
     from hyperpod_dpd.storage.lifecycle_scripts import LifecycleScripts as LifecycleScripts
     from hyperpod_dpd.storage.model_file_system import ModelFileSystem as ModelFileSystem
     from hyperpod_dpd.storage.model_import.construct import ModelImport as ModelImport
@@ -158,24 +148,17 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "__version__": "hyperpod_dpd._version",
     "BuildRunner": "hyperpod_dpd.builds.runner",
-    "Region": "hyperpod_dpd.catalog.regions",
-    "region": "hyperpod_dpd.catalog.regions",
     "UnknownCatalogEntryError": "hyperpod_dpd.catalog.row",
     "DpdCluster": "hyperpod_dpd.cluster.cluster",
     "HyperPodDependencies": "hyperpod_dpd.cluster.dependencies_chart.chart",
-    "ExternalSecrets": "hyperpod_dpd.cluster.external_secrets",
     "ClusterHandle": "hyperpod_dpd.cluster.handle",
     "Kubectl": "hyperpod_dpd.cluster.kubectl",
     "UnresolvedError": "hyperpod_dpd.derive.obstacle",
     "RoleFacts": "hyperpod_dpd.derive.serving",
     "ServingFacts": "hyperpod_dpd.derive.serving",
     "resolve": "hyperpod_dpd.derive.serving",
-    "BenchmarkJob": "hyperpod_dpd.evidence.benchmark_job",
-    "ProofJob": "hyperpod_dpd.evidence.proof_job",
-    "proof_job_name": "hyperpod_dpd.evidence.proof_job",
     "render_proof": "hyperpod_dpd.evidence.proof_job",
     "HyperPodCluster": "hyperpod_dpd.hyperpod.cluster",
-    "ExecutionRole": "hyperpod_dpd.hyperpod.execution_role",
     "PublicImageMirror": "hyperpod_dpd.images.mirror",
     "ProjectImages": "hyperpod_dpd.images.project_images",
     "LintReport": "hyperpod_dpd.lint.check",
@@ -197,17 +180,13 @@ _EXPORTS = {
     "hourly_burn": "hyperpod_dpd.planner.cost",
     "Plan": "hyperpod_dpd.planner.plan",
     "make_plan": "hyperpod_dpd.planner.plan",
+    "UnplannableError": "hyperpod_dpd.planner.unplannable",
     "Gone": "hyperpod_dpd.readiness.gone",
     "Readiness": "hyperpod_dpd.readiness.readiness",
-    "AddonActive": "hyperpod_dpd.readiness.requirements",
     "JobComplete": "hyperpod_dpd.readiness.requirements",
-    "NodeGroup": "hyperpod_dpd.readiness.requirements",
-    "NodesHealthy": "hyperpod_dpd.readiness.requirements",
     "Requirement": "hyperpod_dpd.readiness.requirements",
-    "ResourceState": "hyperpod_dpd.readiness.requirements",
     "Rollout": "hyperpod_dpd.readiness.requirements",
-    "ServiceAnswers": "hyperpod_dpd.readiness.requirements",
-    "WebhookAnswers": "hyperpod_dpd.readiness.requirements",
+    "nodes_of": "hyperpod_dpd.readiness.requirements",
     "Wait": "hyperpod_dpd.readiness.wait",
     "DeploymentRefusedError": "hyperpod_dpd.rules.check",
     "Report": "hyperpod_dpd.rules.check",
@@ -217,14 +196,11 @@ _EXPORTS = {
     "Finding": "hyperpod_dpd.rules.finding",
     "Problem": "hyperpod_dpd.rules.finding",
     "Severity": "hyperpod_dpd.rules.finding",
-    "Rule": "hyperpod_dpd.rules.registry",
     "deployment_rule": "hyperpod_dpd.rules.registry",
-    "manifest_rule": "hyperpod_dpd.rules.registry",
     "template_rule": "hyperpod_dpd.rules.registry",
     "MonthlyBudget": "hyperpod_dpd.scaling.budget",
     "NightsOff": "hyperpod_dpd.scaling.nights_off",
     "PodIdentity": "hyperpod_dpd.security.identities",
-    "log_group": "hyperpod_dpd.security.logs",
     "logs_key": "hyperpod_dpd.security.logs",
     "TemplateRules": "hyperpod_dpd.security.rules",
     "apply_rules": "hyperpod_dpd.security.rules",
@@ -237,6 +213,7 @@ _EXPORTS = {
     "write_chart": "hyperpod_dpd.serving.helm_chart",
     "Profile": "hyperpod_dpd.serving.profile",
     "ProfileCharts": "hyperpod_dpd.serving.profile",
+    "profile_of": "hyperpod_dpd.serving.profile",
     "profiles_of": "hyperpod_dpd.serving.profile",
     "Release": "hyperpod_dpd.serving.release",
     "Rendering": "hyperpod_dpd.serving.render",
@@ -244,6 +221,10 @@ _EXPORTS = {
     "render_platform": "hyperpod_dpd.serving.render",
     "write_platform": "hyperpod_dpd.serving.render",
     "write_profiles": "hyperpod_dpd.serving.render",
+    "RoleWorkers": "hyperpod_dpd.serving.role_workers",
+    "requirements_of": "hyperpod_dpd.serving.rollouts",
+    "rollout_seconds": "hyperpod_dpd.serving.rollouts",
+    "WorkerIdentity": "hyperpod_dpd.serving.worker_identity",
     "Cluster": "hyperpod_dpd.spec.cluster",
     "DependenciesChart": "hyperpod_dpd.spec.cluster",
     "ExistingCluster": "hyperpod_dpd.spec.cluster",
@@ -294,7 +275,6 @@ _EXPORTS = {
     "Transfer": "hyperpod_dpd.spec.serving",
     "Worker": "hyperpod_dpd.spec.serving",
     "AccessLogs": "hyperpod_dpd.storage.bucket",
-    "PrivateBucket": "hyperpod_dpd.storage.bucket",
     "LifecycleScripts": "hyperpod_dpd.storage.lifecycle_scripts",
     "ModelFileSystem": "hyperpod_dpd.storage.model_file_system",
     "ModelImport": "hyperpod_dpd.storage.model_import.construct",

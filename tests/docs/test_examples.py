@@ -78,6 +78,10 @@ def test_an_existing_cluster_gets_a_release_and_nothing_of_it_is_made() -> None:
     _, release = only(template, "Custom::AWSCDK-EKS-HelmChart")
     assert release["Properties"]["Release"] == "qwen"
     assert release["Properties"]["ClusterName"] == "llama"
+    identity, association = only(template, "AWS::EKS::PodIdentityAssociation")
+    assert identity in release["DependsOn"]
+    assert association["Properties"]["Namespace"] == "qwen-workers"
+    assert resources(template, "AWS::CloudFormation::WaitCondition")
     kinds = {body["Type"] for body in template["Resources"].values()}
     assert kinds.isdisjoint(
         {"AWS::EKS::Cluster", "AWS::SageMaker::Cluster", "AWS::EC2::VPC", "AWS::S3::Bucket"}

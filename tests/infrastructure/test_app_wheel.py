@@ -43,7 +43,7 @@ HyperPodCluster(
     cluster=cluster.cluster,
     network=network,
     scripts=LifecycleScripts(
-        stack, "Scripts", deployment="mine", log_key=key, removal_policy=keep,
+        stack, "Scripts", name="mine", log_key=key, removal_policy=keep,
         access_logs=AccessLogs(stack, "AccessLogs", removal_policy=keep),
     ),
     chart=HyperPodDependencies(stack, "Chart", cluster=cluster.cluster, network=network, log_key=key),

@@ -60,7 +60,7 @@ class Existing:
             cluster=self.cluster,
             network=network,
             scripts=LifecycleScripts(
-                self.stack, "Scripts", deployment="ours", bucket=self.bucket, log_key=self.key
+                self.stack, "Scripts", name="ours", bucket=self.bucket, log_key=self.key
             ),
             chart=HyperPodDependencies(
                 self.stack, "Chart", cluster=self.cluster, network=network, log_key=self.key
@@ -226,12 +226,12 @@ def test_scripts_go_to_a_bucket_that_hyperpod_reads_or_nowhere() -> None:
         LifecycleScripts(
             stack,
             "Wrong",
-            deployment="ours",
+            name="ours",
             log_key=key,
             bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "mine"),
         )
     with pytest.raises(ValueError, match="either `access_logs`"):
-        LifecycleScripts(stack, "Neither", deployment="ours", log_key=key)
+        LifecycleScripts(stack, "Neither", name="ours", log_key=key)
 
 
 def test_an_error_of_a_rule_fails_the_synthesis_of_an_app_that_applies_the_rules() -> None:

@@ -225,7 +225,7 @@ class _Holder(cdk.Stack):
         scripts = LifecycleScripts(
             self,
             "Scripts",
-            deployment=deployment.name,
+            name=deployment.name,
             access_logs=AccessLogs(self, "AccessLogs", removal_policy=removal_policy),
             log_key=key,
             removal_policy=removal_policy,

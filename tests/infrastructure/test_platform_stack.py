@@ -310,7 +310,6 @@ def _readiness(stack: cdk.Stack) -> Readiness:
         gpu_security_group_id="sg-2",
         hyperpod_name="dpd",
         hyperpod_arn="arn:aws:sagemaker:us-east-1:123456789012:cluster/abc",
-        owned=True,
     )
     return Readiness(
         stack,

@@ -4,16 +4,17 @@ import pytest
 
 from hyperpod_dpd.evidence.proof_job import render_proof
 from hyperpod_dpd.readiness.requirements import JobComplete, ResourceState, Rollout
-from hyperpod_dpd.serving import access, rollouts
+from hyperpod_dpd.serving import access
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import Rendering, render
+from hyperpod_dpd.serving.rollouts import requirements_of, rollout_seconds
 from hyperpod_dpd.spec import OperatorEndpoint
 from tests.support.deployments import changed, ready
 from tests.support.manifests import find, of_kind, operated, rendering
 
 
 def test_every_workload_is_waited_for() -> None:
-    found = rollouts.requirements(rendering("p5"))
+    found = requirements_of(rendering("p5"))
     assert found == (
         *(Rollout(namespace="llama-3-3-70b-p5-workers", name=role) for role in ("prefill", "decode")),
         Rollout(namespace="llama-3-3-70b-p5-system", name="router"),
@@ -22,12 +23,12 @@ def test_every_workload_is_waited_for() -> None:
 
 def test_both_groups_of_colocated_workers_are_waited_for() -> None:
     rendered = render(ready("llama-3.3-70b-p5-p5en"), Profile.BASELINE)
-    names = {each.name for each in rollouts.requirements(rendered) if isinstance(each, Rollout)}
+    names = {each.name for each in requirements_of(rendered) if isinstance(each, Rollout)}
     assert names == {"colocated-prefill", "colocated-decode", "router"}
 
 
 def test_the_operator_says_itself_when_it_is_done() -> None:
-    (found,) = rollouts.requirements(render(operated()["operated"], Profile.OPERATOR))
+    (found,) = requirements_of(render(operated()["operated"], Profile.OPERATOR))
     assert isinstance(found, ResourceState)
     assert found.as_event()["path"] == (
         "/apis/inference.sagemaker.aws.amazon.com/v1/namespaces/llama-3-3-70b-p5-workers/"
@@ -41,17 +42,17 @@ def _deadline(rendered: Rendering, name: str) -> int:
 
 def test_workers_are_given_their_deadline_for_every_replica_one_after_the_other() -> None:
     one = rendering("p5")
-    margin_seconds = rollouts.seconds(one) - max(
+    margin_seconds = rollout_seconds(one) - max(
         _deadline(one, name) for name in ("prefill", "decode", "router")
     )
     assert margin_seconds == 600
     three = render(changed(ready(), serving__prefill__replicas=3), Profile.SELF_MANAGED)
-    assert rollouts.seconds(three) == 3 * _deadline(three, "prefill") + margin_seconds
+    assert rollout_seconds(three) == 3 * _deadline(three, "prefill") + margin_seconds
 
 
 def test_scaled_workers_may_be_as_many_as_their_maximum() -> None:
     scaled = rendering("scaled")
-    assert rollouts.seconds(scaled) == 3 * _deadline(scaled, "prefill") + 600
+    assert rollout_seconds(scaled) == 3 * _deadline(scaled, "prefill") + 600
 
 
 @pytest.mark.parametrize(("given", "seconds"), [(None, 3600), (7200, 7200)])
@@ -60,7 +61,7 @@ def test_the_operator_is_given_its_own_limit(given: int | None, seconds: int) ->
         operated()["operated"], serving__operator=OperatorEndpoint(deploy_timeout_seconds=given)
     )
     rendered = render(deployment, Profile.OPERATOR)
-    assert rollouts.seconds(rendered) == seconds + 600
+    assert rollout_seconds(rendered) == seconds + 600
 
 
 @pytest.mark.parametrize("profile", [Profile.SELF_MANAGED, Profile.BASELINE, Profile.BASELINE_TUNED])
@@ -76,16 +77,16 @@ def test_the_router_is_not_given_up_before_the_workers_for_which_it_waits(profil
 
 def test_no_wait_is_longer_than_cloudformation_waits() -> None:
     many = render(changed(ready(), serving__decode__replicas=100), Profile.SELF_MANAGED)
-    assert rollouts.seconds(many) == 12 * 3600
+    assert rollout_seconds(many) == 12 * 3600
 
 
 def test_the_proof_is_waited_for_as_long_as_it_may_run() -> None:
     proof = render_proof(ready(), Profile.SELF_MANAGED, revision="abc")
     (job,) = of_kind(proof.objects, "Job")
-    assert rollouts.requirements(proof) == (
+    assert requirements_of(proof) == (
         JobComplete(namespace="llama-3-3-70b-p5-system", name=job["metadata"]["name"]),
     )
-    assert rollouts.seconds(proof) == job["spec"]["activeDeadlineSeconds"] + 600
+    assert rollout_seconds(proof) == job["spec"]["activeDeadlineSeconds"] + 600
 
 
 def test_addresses_are_those_of_the_services_that_are_rendered() -> None:

@@ -84,7 +84,6 @@ class ExistingCluster(Construct):
             gpu_security_group_id=found.gpu_security_group_id,
             hyperpod_name=spec.hyperpod_name,
             hyperpod_arn=found.hyperpod_arn,
-            owned=False,
         )
 
     def _published(self, prefix: str) -> _Found:

@@ -17,11 +17,9 @@ class ClusterHandle:
     vpc: ec2.IVpc
     subnets: Sequence[ec2.ISubnet]
     """Private subnets from which the API and AWS are reached."""
-    gpu_subnet_id: str | None
-    """Subnet of the GPU nodes; None where it was not looked up."""
-    gpu_security_group_id: str | None
-    """Security group of the GPU nodes, through which they also reach each other by EFA; None as above."""
+    gpu_subnet_id: str | None = None
+    """Subnet of the GPU nodes, for what lives beside them."""
+    gpu_security_group_id: str | None = None
+    """Security group of the GPU nodes, through which they also reach each other by EFA."""
     hyperpod_name: str
     hyperpod_arn: str
-    owned: bool
-    """Whether this deployment made the cluster: only its owner installs what exists once per cluster."""

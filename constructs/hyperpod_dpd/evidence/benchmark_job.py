@@ -78,7 +78,7 @@ class BenchmarkJob(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         profile: Profile,
@@ -88,12 +88,12 @@ class BenchmarkJob(Construct):
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             profile: which of its profiles is on the cluster.
             settings: what is measured.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         self._deployment = deployment
         self._profile = profile
         self._namespace = names.system_namespace(deployment)

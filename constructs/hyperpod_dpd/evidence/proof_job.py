@@ -49,7 +49,7 @@ class ProofJob(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         profile: Profile,
@@ -59,7 +59,7 @@ class ProofJob(Construct):
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             profile: what is proven.
             revision: changes with what is proven. A Job cannot be changed, so another revision is another Job.
@@ -68,7 +68,7 @@ class ProofJob(Construct):
             NotProvableError: the profile hands nothing over.
             UnresolvedError: something that the deployment names does not exist or does not go together.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         if profile not in PROVEN:
             raise NotProvableError(
                 f"profile `{profile}` hands nothing over, so there is nothing to prove. help: prove "

@@ -75,7 +75,7 @@ class HyperPodCluster(Construct):
         require_self_traffic(self, network.efa_security_group)
         subnet_id = network.gpu_subnet.subnet_id
         security_group_id = network.efa_security_group.security_group_id
-        self.role = ExecutionRole(
+        execution = ExecutionRole(
             self,
             "ExecutionRole",
             cluster=cluster,
@@ -83,6 +83,7 @@ class HyperPodCluster(Construct):
             subnet_ids=[subnet_id],
             security_group_ids=[security_group_id],
         )
+        self.role = execution.role
         self.cluster = sagemaker.CfnCluster(
             self,
             "Resource",
@@ -99,7 +100,7 @@ class HyperPodCluster(Construct):
             instance_groups=[
                 instance_group(
                     group,
-                    execution_role_arn=self.role.role.role_arn,
+                    execution_role_arn=execution.role.role_arn,
                     scripts_uri=scripts.uri,
                     on_create=scripts.on_create,
                     subnet_id=subnet_id,
@@ -111,7 +112,7 @@ class HyperPodCluster(Construct):
         self.cluster.apply_removal_policy(removal_policy)
         self.cluster.node.add_dependency(
             # the role alone exists before it may do anything: "Unable to retrieve subnets"
-            self.role.policies,
+            execution.policies,
             scripts.upload,
             chart.resource,
             *network.efa_rules,
@@ -127,7 +128,7 @@ class HyperPodCluster(Construct):
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """The nodes' execution role."""
-        return self.role.role.grant_principal
+        return self.role.grant_principal
 
     def on_cluster_event(
         self,

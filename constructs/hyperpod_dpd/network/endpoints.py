@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from hyperpod_dpd.catalog.endpoints import endpoint_services
-from hyperpod_dpd.catalog.regions import Region
+from hyperpod_dpd.catalog.regions import region as catalog_region
 
 
 @jsii.implements(ec2.IConnectable)
@@ -23,7 +23,7 @@ class InterfaceEndpoints(Construct):
         vpc: ec2.IVpc,
         vpc_cidrs: Sequence[str],
         subnets: Sequence[ec2.ISubnet],
-        region: Region,
+        region: str,
     ) -> None:
         """Create the endpoints.
 
@@ -33,7 +33,10 @@ class InterfaceEndpoints(Construct):
             vpc: the VPC; DNS support and DNS host names are on.
             vpc_cidrs: every CIDR of the VPC. GPU nodes live in the secondary one.
             subnets: where the endpoints' interfaces go; at most one subnet per zone, which is a limit of endpoints.
-            region: the region, which decides what services there are.
+            region: name of the region, which decides what services there are.
+
+        Raises:
+            UnknownCatalogEntryError: the catalog has no such region.
         """
         super().__init__(scope, construct_id)
         self._group = group = ec2.SecurityGroup(
@@ -45,7 +48,7 @@ class InterfaceEndpoints(Construct):
         )
         for cidr in vpc_cidrs:
             group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.HTTPS, "HTTPS from the VPC")
-        for service in endpoint_services(region):
+        for service in endpoint_services(catalog_region(region)):
             ec2.CfnVPCEndpoint(
                 self,
                 service,

@@ -209,7 +209,7 @@ class DpdNetwork(Construct):
             vpc=self.vpc,
             vpc_cidrs=self.vpc_cidrs,
             subnets=(*self.system_subnets, *elsewhere),
-            region=region,
+            region=region.name,
         )
 
     def _logged(self, removal_policy: cdk.RemovalPolicy) -> None:

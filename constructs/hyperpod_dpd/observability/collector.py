@@ -32,8 +32,8 @@ MEMORY_MIB: Final = 512
 class Collector(Construct):
     """One replica: two would write every sample twice, and the workspace refuses the second."""
 
-    def __init__(self, scope: Construct, identifier: str, *, deployment: Deployment) -> None:
-        super().__init__(scope, identifier)
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
         self._deployment = deployment
         namespace = deployment.platform.scraping_namespace
         component = Component.COLLECTOR

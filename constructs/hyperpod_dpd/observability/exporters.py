@@ -21,8 +21,8 @@ NOBODY: Final = 65534
 class Exporters(Construct):
     """DaemonSets on every node with GPUs."""
 
-    def __init__(self, scope: Construct, identifier: str, *, deployment: Deployment) -> None:
-        super().__init__(scope, identifier)
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
         self._deployment = deployment
         self._add(
             DCGM,

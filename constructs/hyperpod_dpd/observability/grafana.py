@@ -17,8 +17,8 @@ SIDECAR_LABEL: Final = "grafana_dashboard"
 class DashboardConfigMaps(Construct):
     """One ConfigMap per dashboard: together they would be near the size that one may have."""
 
-    def __init__(self, scope: Construct, identifier: str, *, deployment: Deployment) -> None:
-        super().__init__(scope, identifier)
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
         for board in BOARDS:
             config = kplus.ConfigMap(
                 self,

@@ -13,7 +13,7 @@ class ManagedRules(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         workspace_arn: str,
@@ -23,7 +23,7 @@ class ManagedRules(Construct):
 
         Args:
             scope: construct that takes it.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             workspace_arn: ARN of the workspace that the collector writes to.
             disaggregates: False while a baseline is on the cluster.
@@ -32,7 +32,7 @@ class ManagedRules(Construct):
             UnresolvedError: something that the deployment names does not exist or does not go together.
             LimitOutsideBucketsError: an SLO is beyond the last bucket of its histogram.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         groups = rule_groups(deployment, disaggregates=disaggregates)
         self.namespace = aps.CfnRuleGroupsNamespace(
             self,

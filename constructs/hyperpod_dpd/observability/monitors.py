@@ -29,7 +29,7 @@ class Monitors(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         jobs: Iterable[tuple[Job, str]],
@@ -38,11 +38,11 @@ class Monitors(Construct):
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             jobs: each job with the namespace of its pods.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         for job, namespace in jobs:
             api_object(
                 self,
@@ -74,9 +74,9 @@ class AlertRules(Construct):
     """The rules of a deployment as a PrometheusRule."""
 
     def __init__(
-        self, scope: Construct, identifier: str, *, deployment: Deployment, groups: Iterable[Group]
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, groups: Iterable[Group]
     ) -> None:
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         api_object(
             self,
             "rules",

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 
+@jsii.implements(iam.IGrantable)
 class PodIdentity(Construct):
-    """A role that the pods of one ServiceAccount get through EKS Pod Identity.
+    """A role that the pods of one ServiceAccount get through EKS Pod Identity: `bucket.grant_read(identity)`.
 
     The association is a resource of its own: one inside an add-on is refused where the add-on's metadata says that it
     needs no rights (awsome-distributed-ai 1075).
@@ -18,6 +20,9 @@ class PodIdentity(Construct):
         role: the role.
         association: what gives it to the pods; a pod that starts before has no identity until it is replaced.
     """
+
+    role: iam.Role
+    association: eks.CfnPodIdentityAssociation
 
     def __init__(
         self,
@@ -64,6 +69,11 @@ class PodIdentity(Construct):
             service_account=service_account,
             role_arn=self.role.role_arn,
         )
+
+    @property
+    def grant_principal(self) -> iam.IPrincipal:
+        """The role."""
+        return self.role.grant_principal
 
 
 class WebIdentity(Construct):

@@ -114,17 +114,17 @@ class WorkerAdmission(Construct):
     """
 
     def __init__(
-        self, scope: Construct, identifier: str, *, deployment: Deployment, images: tuple[str, ...]
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, images: tuple[str, ...]
     ) -> None:
         """Create the policy and its binding.
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: deployment whose workers are held.
             images: images of its workers; one without a digest is admitted only literally.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         name = names.workers_namespace(deployment)
         labels = names.labels(deployment)
         api_object(

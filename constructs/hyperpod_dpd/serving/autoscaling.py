@@ -30,8 +30,8 @@ _LONGEST_PERIOD_SECONDS: Final = 1800
 class MetricsAuthentication(Construct):
     """How KEDA signs its queries: with the role of its own ServiceAccount (SigV4), without a key in the cluster."""
 
-    def __init__(self, scope: Construct, identifier: str, *, deployment: Deployment) -> None:
-        super().__init__(scope, identifier)
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
         api_object(
             self,
             "authentication",
@@ -55,7 +55,7 @@ class WorkerScaling(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         component: Component,
@@ -66,13 +66,13 @@ class WorkerScaling(Construct):
 
         Args:
             scope: chart that takes the object.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             component: role of the workers, `prefill` or `decode`.
             scaling: the limits.
             drain_seconds: longest time that a worker may take to end.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         role = Role(component.value)
         api_object(
             self,

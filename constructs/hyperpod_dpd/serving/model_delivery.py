@@ -92,9 +92,9 @@ class ModelVolume(Construct):
     """The FSx for Lustre file system as a volume that the workers can read and nobody else can claim."""
 
     def __init__(
-        self, scope: Construct, identifier: str, *, deployment: Deployment, source: FsxSource
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, source: FsxSource
     ) -> None:
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         namespace = names.workers_namespace(deployment)
         labels = names.labels(deployment)
         volume = f"{deployment.name}-model"

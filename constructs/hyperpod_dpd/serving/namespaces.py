@@ -22,18 +22,18 @@ class Namespaces(Construct):
     """
 
     def __init__(
-        self, scope: Construct, identifier: str, *, deployment: Deployment, operated: bool = False
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, operated: bool = False
     ) -> None:
         """Create the namespaces.
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             operated: whether the inference operator makes the workers' pods. Its sidecars and device requests are its
                 own, so their namespace only audits and warns.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         version = f"v{deployment.cluster.kubernetes_version}"
         for key, name, enforced in (
             ("system", names.system_namespace(deployment), RESTRICTED),

@@ -26,7 +26,7 @@ class NetworkPolicies(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         flows: Iterable[Flow],
@@ -36,14 +36,14 @@ class NetworkPolicies(Construct):
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             flows: what is opened.
             namespaces: namespaces to close, with the labels of what is in them but belongs to no component; by default
                 those of the deployment. None at all closes nothing, and opens `flows` of components in namespaces that
                 somebody else has closed.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         self._deployment = deployment
         own = (names.system_namespace(deployment), names.workers_namespace(deployment))
         self._labels = dict.fromkeys(own, names.labels(deployment)) if namespaces is None else namespaces

@@ -14,7 +14,7 @@ from constructs import Construct
 
 def api_object(
     scope: Construct,
-    identifier: str,
+    construct_id: str,
     *,
     api_version: str,
     kind: str,
@@ -34,7 +34,7 @@ def api_object(
             raise ValueError(f"`{kind}` `{name}` has no value at `{path}`")
     made = ApiObject(
         scope,
-        identifier,
+        construct_id,
         api_version=api_version,
         kind=kind,
         metadata=ApiObjectMetadata(

@@ -1,6 +1,6 @@
 """A rendering installed on a cluster as a Helm release."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3_assets as assets
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from hyperpod_dpd.serving.bindings import Binding, BindingError
 from hyperpod_dpd.serving.helm_chart import RELEASE_NAME_LENGTH, required_bindings, values, write_chart
@@ -44,6 +44,7 @@ class Release(Construct):
         rendering: Rendering,
         name: str,
         bindings: Mapping[Binding, str],
+        needs: Sequence[IDependable] = (),
     ) -> None:
         """Install `rendering` on `cluster`.
 
@@ -54,6 +55,7 @@ class Release(Construct):
             rendering: what is installed.
             name: name of the release, which tells it from others on the cluster. Another name is another release.
             bindings: a value for every binding of the rendering; more are left out. Tokens are fine.
+            needs: what must be there before, such as `Kubectl.ready`: without the way in the first chart is refused.
 
         Raises:
             BindingError: a binding has no value or does not exist; all of them at once.
@@ -80,6 +82,7 @@ class Release(Construct):
             wait=False,
             timeout=cdk.Duration.minutes(_TIMEOUT_MINUTES),
         )
+        self.chart.node.add_dependency(*needs)
 
     def _asset(self, rendering: Rendering, name: str) -> assets.Asset:
         # the asset is copied into the cloud assembly at once

@@ -22,12 +22,12 @@ _JOB_SECONDS: Final = 3600
 """Time for a Job that sets no limit of its own."""
 
 
-def requirements(rendering: Rendering) -> tuple[Requirement, ...]:
+def requirements_of(rendering: Rendering) -> tuple[Requirement, ...]:
     """Return what has to be so, one requirement for each workload; empty where nothing runs."""
     return tuple(each for entry in rendering.objects for each in _requirement(entry))
 
 
-def seconds(rendering: Rendering) -> int:
+def rollout_seconds(rendering: Rendering) -> int:
     """Return how long the workloads of `rendering` may take, at most `LONGEST_SECONDS`.
 
     A Deployment is given its progress deadline for every replica: whole-node workers are replaced one after the other.

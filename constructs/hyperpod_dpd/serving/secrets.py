@@ -42,8 +42,8 @@ class Secrets(Construct):
     and keys, before the workers start.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, deployment: Deployment) -> None:
-        super().__init__(scope, identifier)
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
         for source, target, key, namespace in (
             (
                 hugging_face_secret(deployment),

@@ -66,7 +66,7 @@ class Workers(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         component: Component,
@@ -78,14 +78,14 @@ class Workers(Construct):
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             component: role of the workers; the Service of the same name selects them.
             engine: what runs inside.
             placement: where and how many.
             name: name of the objects; by default the component's.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         name = name or component.value
         pod = _Pod(deployment, name, engine, placement)
         self.grace_seconds = pod.grace_seconds
@@ -148,13 +148,13 @@ class WorkerService(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         component: Component,
         generation: str,
     ) -> None:
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         service = kplus.Service(
             self,
             "service",
@@ -182,8 +182,8 @@ class WorkerService(Construct):
 class WorkerServiceAccount(Construct):
     """The ServiceAccount of every worker; EKS Pod Identity gives it the right to read the weights."""
 
-    def __init__(self, scope: Construct, identifier: str, *, deployment: Deployment) -> None:
-        super().__init__(scope, identifier)
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
         kplus.ServiceAccount(
             self,
             "account",

@@ -34,7 +34,7 @@ class LifecycleScripts(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        deployment: str,
+        name: str,
         log_key: kms.IKey,
         access_logs: AccessLogs | None = None,
         bucket: s3.IBucket | None = None,
@@ -46,7 +46,7 @@ class LifecycleScripts(Construct):
         Args:
             scope: where the construct lives.
             construct_id: its id.
-            deployment: name of the deployment, part of the bucket's name.
+            name: name of the deployment, part of the bucket's name.
             log_key: key of the upload's own log.
             access_logs: where the access logs of the bucket of its own go.
             bucket: your bucket instead of one of its own; only the folder `lifecycle/` in it is written.
@@ -64,7 +64,7 @@ class LifecycleScripts(Construct):
             bucket = PrivateBucket(
                 self,
                 "Scripts",
-                name=bucket_name_of_attempt(LIFECYCLE_PREFIX, deployment, cdk.Stack.of(self)),
+                name=bucket_name_of_attempt(LIFECYCLE_PREFIX, name, cdk.Stack.of(self)),
                 access_logs=access_logs,
                 # the upload fills it before HyperPod can refuse the cluster, for a quota of zero for example
                 removal_policy=kept_when_full(removal_policy),

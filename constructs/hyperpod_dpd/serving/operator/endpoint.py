@@ -30,13 +30,13 @@ class InferenceEndpoint(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         facts: ServingFacts,
         disaggregates: bool,
     ) -> None:
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         api_object(
             self,
             "endpoint",
