@@ -57,7 +57,7 @@ class Router(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         arguments: tuple[str, ...],
@@ -67,12 +67,12 @@ class Router(Construct):
 
         Args:
             scope: chart that takes the objects.
-            identifier: id of this construct in `scope`.
+            construct_id: id of this construct in `scope`.
             deployment: the deployment.
             arguments: the router's command line, see `router_arguments`.
             decoder_within_seconds: longest time until a decoder serves; the router is not ready before.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         self._deployment = deployment
         self._namespace = names.system_namespace(deployment)
         self._labels = names.labels(deployment, Component.ROUTER)
@@ -210,7 +210,7 @@ class RouterIngress(Construct):
     def __init__(
         self,
         scope: Construct,
-        identifier: str,
+        construct_id: str,
         *,
         deployment: Deployment,
         service: kplus.Service,
@@ -221,7 +221,7 @@ class RouterIngress(Construct):
         Raises:
             IdleTimeoutTooLongError: the longest answer takes longer than a load balancer keeps a connection open.
         """
-        super().__init__(scope, identifier)
+        super().__init__(scope, construct_id)
         ingress = kplus.Ingress(
             self,
             "ingress",
