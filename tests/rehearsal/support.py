@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from hyperpod_dpd.derive import resolve
+from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import load
@@ -42,3 +44,8 @@ def planned(
 ) -> RehearsalPlan:
     """Return the plan of a rendered profile with texts replaced."""
     return plan_rehearsal([copied(folder, edits, profile)], deployment())
+
+
+def local_cluster(plan: RehearsalPlan, folder: Path) -> LocalCluster:
+    """Return a cluster of simulated engines whose files go into the new folder `folder`."""
+    return LocalCluster(plan, folder=folder, geometry=resolve(deployment()).geometry)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.ready import until_all_ready
 from hyperpod_dpd.rehearsal.simulated import SimulatedEngines
 from hyperpod_dpd.rehearsal.trouble import RefusedError
-from tests.rehearsal.support import LIMIT_SECONDS, deployment, planned
+from tests.rehearsal.support import LIMIT_SECONDS, deployment, local_cluster, planned
 
 SHELL = """
 apiVersion: apps/v1
@@ -58,7 +57,7 @@ async def shell_cluster(
 ) -> AsyncIterator[LocalCluster]:
     """Run it until the block ends, and see that nothing is left of it."""
     plan = shell_plan(folder, script, replicas, probe)
-    cluster = LocalCluster(plan, folder=folder / "run", geometry=resolve(deployment()).geometry)
+    cluster = local_cluster(plan, folder / "run")
     async with asyncio.timeout(LIMIT_SECONDS), cluster:
         yield cluster
     assert cluster.left_behind() == []
@@ -108,7 +107,7 @@ async def test_pods_that_would_disturb_each_other_start_one_after_the_other(
 ) -> None:
     monkeypatch.setattr(SimulatedEngines, "one_by_one", True)
     plan = planned(tmp_path / "manifests", {})
-    cluster = LocalCluster(plan, folder=tmp_path / "run", geometry=resolve(deployment()).geometry)
+    cluster = local_cluster(plan, tmp_path / "run")
     async with asyncio.timeout(LIMIT_SECONDS), cluster:
         first, second, _ = cluster.alive
         while not first.ready:

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from hyperpod_dpd.derive import resolve
-from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import FaultError, parse_fault
 from hyperpod_dpd.rehearsal.inject import inject
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.rehearsal import rehearse_profiles
 from hyperpod_dpd.rehearsal.trouble import RefusedError
 from hyperpod_dpd.spec import Role
-from tests.rehearsal.support import LIMIT_SECONDS, RENDERED, copied, deployment, planned
+from tests.rehearsal.support import LIMIT_SECONDS, RENDERED, copied, deployment, local_cluster, planned
 
 
 def test_faults_are_read_with_values_and_times() -> None:
@@ -79,7 +77,7 @@ def test_a_rolling_restart_that_a_budget_never_allows_is_refused(share: str, tmp
 
 async def test_a_fault_waits_for_somebody_to_hit(tmp_path: Path) -> None:
     plan = planned(tmp_path / "manifests", {})
-    cluster = LocalCluster(plan, folder=tmp_path / "run", geometry=resolve(deployment()).geometry)
+    cluster = local_cluster(plan, tmp_path / "run")
     async with asyncio.timeout(LIMIT_SECONDS), cluster:
         (decoder,) = cluster.with_role(Role.DECODE)
         await decoder.lose()

@@ -14,17 +14,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.evidence.results import read_result
 from hyperpod_dpd.planner.workload import FixedLengths
-from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import parse_fault
 from hyperpod_dpd.rehearsal.metrics import scrape
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
 from hyperpod_dpd.rehearsal.prompts import requests
 from hyperpod_dpd.rehearsal.ready import until_all_ready, until_all_routed
-from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, benchmark_results, rehearse_profiles
+from hyperpod_dpd.rehearsal.rehearsal import Rehearsal, rehearse_profiles
+from hyperpod_dpd.rehearsal.report.benchmark import benchmark_results
 from hyperpod_dpd.rehearsal.report.data import rehearsal_as_dict
 from hyperpod_dpd.rehearsal.report.html import rehearsal_as_html
 from hyperpod_dpd.rehearsal.report.tables import tables
@@ -33,7 +32,7 @@ from hyperpod_dpd.rehearsal.traffic import Clients, Ending, Patience
 from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError
 from hyperpod_dpd.rehearsal.view import View
 from hyperpod_dpd.spec import Role
-from tests.rehearsal.support import LIMIT_SECONDS, copied, deployment
+from tests.rehearsal.support import LIMIT_SECONDS, copied, deployment, local_cluster
 from tests.support.deployments import ROOT
 
 pytestmark = pytest.mark.slow
@@ -150,7 +149,7 @@ async def test_a_router_that_refuses_its_arguments_is_shown_with_what_it_says(tm
 
 async def test_clients_that_leave_leave_nothing_behind(tmp_path: Path) -> None:
     plan = plan_rehearsal([copied(tmp_path, {})], deployment())
-    cluster = LocalCluster(plan, folder=tmp_path / "run", geometry=resolve(deployment()).geometry)
+    cluster = local_cluster(plan, tmp_path / "run")
     source = requests("llama-3.3-70b-instruct", FixedLengths(input_tokens=4096, output_tokens=32), seed=1)
     async with asyncio.timeout(LIMIT_SECONDS), cluster, aiohttp.ClientSession() as session:
         await until_all_ready(cluster, LIMIT_SECONDS)

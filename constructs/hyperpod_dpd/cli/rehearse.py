@@ -303,7 +303,7 @@ def _write(rehearsal: "Rehearsal", arguments: Namespace) -> None:
 
         arguments.html.write_text(rehearsal_as_html(rehearsal), encoding="utf-8")
     if arguments.results is not None:
-        from hyperpod_dpd.rehearsal.rehearsal import benchmark_results  # noqa: PLC0415
+        from hyperpod_dpd.rehearsal.report.benchmark import benchmark_results  # noqa: PLC0415
 
         arguments.results.mkdir(parents=True, exist_ok=True)
         for profile, result in benchmark_results(rehearsal).items():

@@ -302,7 +302,7 @@ def _engines(
 ) -> Engines:
     if not gpus:
         return SimulatedEngines(folder, geometry=geometry, compression=compression)
-    (first, _), *_ = plan.workers
+    first, _ = plan.workers[0]
     workers = sum(replicas for _, replicas in plan.workers)
     try:
         return RealEngines(

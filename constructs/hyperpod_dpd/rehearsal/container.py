@@ -10,6 +10,7 @@ from typing import Final
 
 import aiohttp
 
+from hyperpod_dpd.rehearsal.beside import beside
 from hyperpod_dpd.rehearsal.pods import ContainerPlan, Probe
 from hyperpod_dpd.rehearsal.process import LocalProcess
 
@@ -128,12 +129,8 @@ class LocalContainer:
             self._process = await LocalProcess.start(
                 self.command, environment=self._environment, log=self.log
             )
-            probes = asyncio.create_task(self._probe(self._process), name=f"probes {self.plan.name}")
-            try:
+            async with beside(self._probe(self._process), f"probes {self.plan.name}"):
                 self.exit_codes.append(await self._process.wait())
-            finally:
-                probes.cancel()
-                await asyncio.gather(probes, return_exceptions=True)
             self._set_ready(ready=False)
             if self._ending.is_set():
                 return

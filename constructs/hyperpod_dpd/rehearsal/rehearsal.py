@@ -3,29 +3,23 @@
 import asyncio
 import signal
 import tempfile
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from hyperpod_dpd import __version__
 from hyperpod_dpd.derive import resolve
 from hyperpod_dpd.derive.backend import on_backend
-from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
-from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.planner.shape import Shape
-from hyperpod_dpd.rehearsal.budgets import allows, budgets_of, expected
-from hyperpod_dpd.rehearsal.faults import ROLLING_RESTART, Fault
+from hyperpod_dpd.rehearsal.impossible import impossible
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import shape_of
 from hyperpod_dpd.rehearsal.run import ProfileResult, rehearse
-from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble, trouble
+from hyperpod_dpd.rehearsal.trouble import RefusedError, Trouble
 from hyperpod_dpd.rehearsal.view import Show
 from hyperpod_dpd.spec import Deployment, Role
 from hyperpod_dpd.spec.value import record
-
-TOOL: Final = "hyperpod-dpd rehearsal"
 
 
 @record
@@ -101,7 +95,7 @@ def rehearse_profiles(
     plans = [plan_rehearsal([folder], deployment) for _, folder in profiles]
     troubles = [each for plan in plans for each in plan.troubles]
     # a plan with troubles may lack a role for that reason
-    if troubles := troubles or [each for plan in plans for each in _cannot_happen(plan, options)]:
+    if troubles := troubles or [each for plan in plans for each in impossible(plan, options)]:
         raise RefusedError(tuple(troubles))
     results = []
     with tempfile.TemporaryDirectory(prefix="dpd-rehearsal-", ignore_cleanup_errors=True) as scratch:
@@ -119,38 +113,6 @@ def rehearse_profiles(
     )
 
 
-def _cannot_happen(plan: RehearsalPlan, options: Options) -> Iterator[Trouble]:
-    """Yield the faults that would hit nobody in `plan`, never end, or begin when the traffic is over."""
-    for fault in options.faults:
-        needs = fault.kind.needs
-        if needs is not None and needs not in plan.roles:
-            yield Trouble(
-                kind=Kind.ELSEWHERE,
-                says=f"`{plan.folder}` has no {needs.value} worker that `{fault}` could hit",
-                fix="choose a profile that disaggregates, or another fault",
-            )
-        if fault.kind.name == ROLLING_RESTART:
-            yield from _never_evicted(plan, fault)
-        if fault.at_seconds >= options.fault_seconds:
-            yield Trouble(
-                kind=Kind.ELSEWHERE,
-                says=f"`{fault}` begins when {options.fault_seconds:g} s of traffic are over",
-                fix="raise `--fault-seconds`, or let it begin sooner",
-            )
-
-
-def _never_evicted(plan: RehearsalPlan, fault: Fault) -> Iterator[Trouble]:
-    for budget in budgets_of(plan.manifests):
-        count = expected(budget, plan.pods)
-        if count and not allows(budget, healthy=count, expected=count):
-            yield trouble(
-                Kind.ELSEWHERE,
-                budget.node.get("spec") or budget.node,
-                f"{budget.title} lets none of its {count} pods go, and `{fault}` would wait for ever, as a node drain does",
-                "allow one, or choose another fault",
-            )
-
-
 def _run(work: Coroutine[Any, Any, ProfileResult]) -> ProfileResult:
     """Run `work`; SIGTERM and the end of the terminal end it as Ctrl-C does, so that nothing is left behind."""
 
@@ -164,50 +126,3 @@ def _run(work: Coroutine[Any, Any, ProfileResult]) -> ProfileResult:
         return asyncio.run(interruptible())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-
-
-def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:
-    """Return the runs of each profile in the format that `dpd compare` reads, by profile."""
-    return {
-        result.profile: BenchmarkResult(
-            made_at=rehearsal.made_at,
-            system=_system(rehearsal.deployment, plan, result.profile),
-            traffic=Traffic(
-                tool=f"{TOOL} {__version__}",
-                endpoint="/v1/completions",
-                input_tokens=rehearsal.input_tokens,
-                output_tokens=rehearsal.output_tokens,
-                ignore_eos=True,
-            ),
-            runs=tuple(run.as_run() for run in result.outcome.runs),
-        )
-        for plan, result in zip(rehearsal.plans, rehearsal.results, strict=True)
-        # one rank on one GPU is not the system that the manifests describe
-        if result.outcome.runs and result.simulated
-    }
-
-
-def _system(deployment: Deployment, plan: RehearsalPlan, profile: str) -> System:
-    workers = [
-        Workers(
-            role=worker.role.value,
-            count=replicas,
-            gpus_per_worker=worker.gpus,
-            instance_type=worker.instance.name if worker.instance else "",
-        )
-        for worker, replicas in plan.workers
-    ]
-    shape = shape_of(plan)
-    usd = None if shape is None else shape.usd_per_hour(deployment.prices)
-    prices = {each.instance_type: hourly_price(each.instance_type, deployment.prices) for each in workers}
-    return System(
-        deployment=deployment.name,
-        profile=profile,
-        model=resolve(deployment).geometry.name,
-        engine=resolve(deployment).engine.triple.name,
-        workers=tuple(workers),
-        usd_per_hour=usd,
-        price="; ".join(f"{name}: {price}" for name, price in prices.items() if price is not None)
-        or "not known",
-        simulated=True,
-    )

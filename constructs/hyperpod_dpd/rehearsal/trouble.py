@@ -81,6 +81,10 @@ class Trouble:
         return f"{self.location}: error: {self.message}"
 
 
+READ_LOGS: Final = "read the logs of router and workers; `--keep DIR` keeps them"
+READ_ROUTER_LOG: Final = "read its log; `--keep DIR` keeps it"
+
+
 class RefusedError(ValueError):
     """The manifests cannot be rehearsed; `troubles` holds every reason."""
 

@@ -54,11 +54,11 @@ class Watch:
         # what is asked below takes a while, and the next phase may begin meanwhile
         phase, done, total = self._phase, self._done, self._total
         left = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
-        decisions: dict[str, float] = {}
+        counted = NOTHING
         for pod in self._cluster.routers:
-            counted = await self._since(pod.name, pod.router_url)
-            for name, count in counted.by("dpd_router_decisions_total", "decision").items():
-                decisions[name] = decisions.get(name, 0) + count
+            samples = await scrape(self._cluster.http, pod.router_url)
+            if samples is not None:
+                counted = counted.plus(self._since(pod.name, samples))
         return View(
             profile=self._profile,
             phase=phase,
@@ -66,7 +66,7 @@ class Watch:
             total=total,
             left_seconds=left,
             roles=tuple([view for role in Role if (view := await self._role(role)) is not None]),
-            decisions=decisions,
+            decisions=counted.by("dpd_router_decisions_total", "decision"),
             events=tuple(self._cluster.events[-_EVENTS_SHOWN:]),
         )
 
@@ -76,8 +76,9 @@ class Watch:
             return None
         now, grown = NOTHING, NOTHING
         for pod in pods:
-            grown = grown.plus(await self._since(pod.name, pod.engine_url))
-            now = now.plus(await scrape(self._cluster.http, pod.engine_url) or NOTHING)
+            samples = await scrape(self._cluster.http, pod.engine_url)
+            if samples is not None:
+                now, grown = now.plus(samples), grown.plus(self._since(pod.name, samples))
         return RoleView(
             role=role,
             ready=sum(pod.ready for pod in pods),
@@ -88,11 +89,9 @@ class Watch:
             tpot_seconds=_mean(grown, "vllm:request_time_per_output_token_seconds"),
         )
 
-    async def _since(self, name: str, url: str) -> Samples:
-        samples = await scrape(self._cluster.http, url)
-        if samples is None:
-            return NOTHING
-        return samples.since(self._begin.setdefault(name, samples))
+    def _since(self, pod: str, samples: Samples) -> Samples:
+        """Return what was counted since the phase began, or since the pod was first seen in it."""
+        return samples.since(self._begin.setdefault(pod, samples))
 
 
 def _mean(samples: Samples, name: str) -> float | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from hyperpod_dpd.lint.model import KubernetesObject, ManifestSet, Router
 from hyperpod_dpd.lint.services import selected
-from hyperpod_dpd.rehearsal.below import items
+from hyperpod_dpd.rehearsal.below import items, named_ports
 from hyperpod_dpd.rehearsal.pods import PodPlan
 from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
 from hyperpod_dpd.spec.value import record
@@ -91,7 +91,7 @@ def _ports(
         target = entry.get("targetPort") or port
         number = target.number
         if number is None:
-            numbers = {_named(plan, target.text or "") for plan in backends} - {None}
+            numbers = set(_numbers(target.text or "", backends))
             if backends and not numbers:
                 troubles.append(
                     trouble(
@@ -101,18 +101,18 @@ def _ports(
                         "name a port of the containers",
                     )
                 )
-            number = next((each for each in numbers if each is not None), port.number)
+            number = next(iter(numbers), port.number)
         ports.append(ServicePort(name=entry.text_at("name") or "", port=port.number, target=number))
     return tuple(ports), troubles
 
 
-def _named(plan: PodPlan, name: str) -> int | None:
-    for container in plan.containers:
-        for entry in items(container.node, "ports"):
-            number = entry.get("containerPort")
-            if entry.text_at("name") == name and number is not None:
-                return number.number
-    return None
+def _numbers(name: str, backends: Sequence[PodPlan]) -> Iterator[int]:
+    """Yield the ports that the containers of `backends` call `name`."""
+    for plan in backends:
+        for container in plan.containers:
+            ports = named_ports(container.node)
+            if name in ports:
+                yield ports[name]
 
 
 def wiring(

@@ -1,9 +1,7 @@
 """When the kubelet takes a container for started, ready and alive, and what it runs before the container ends."""
 
-from collections.abc import Mapping
-
 from hyperpod_dpd.lint.node import Node
-from hyperpod_dpd.rehearsal.below import items
+from hyperpod_dpd.rehearsal.below import items, named_ports
 from hyperpod_dpd.rehearsal.pods.plan import PreStop, Probe
 from hyperpod_dpd.rehearsal.pods.remarks import Remarks
 from hyperpod_dpd.rehearsal.trouble import Kind
@@ -49,17 +47,6 @@ def read_pre_stop(container: Node) -> PreStop | None:
         sleep_seconds=seconds(hook.get("sleep", "seconds"), 0),
         command=tuple(word.text or "" for word in items(hook, "exec", "command")),
     )
-
-
-def named_ports(container: Node) -> Mapping[str, int]:
-    """Return the ports of `container` by name."""
-    return {
-        name: number
-        for entry in items(container, "ports")
-        if (name := entry.text_at("name")) is not None
-        and (port := entry.get("containerPort")) is not None
-        and (number := port.number) is not None
-    }
 
 
 def seconds(node: Node | None, default: float) -> float:

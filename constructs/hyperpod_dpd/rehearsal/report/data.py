@@ -20,26 +20,25 @@ def rehearsal_as_dict(rehearsal: Rehearsal) -> dict[str, Any]:
 
 
 def _profile(result: ProfileResult) -> dict[str, Any]:
+    outcome = result.outcome
     return {
         "profile": result.profile,
         "folder": result.folder,
         "simulated": result.simulated,
         "replaced": list(result.replaced),
         "compression": result.compression,
-        "runs": [_measurement(run) for run in result.outcome.runs],
-        "mixed": None if result.outcome.mixed is None else _measurement(result.outcome.mixed),
+        "runs": [_measurement(run) for run in outcome.runs],
+        "mixed": None if outcome.mixed is None else _measurement(outcome.mixed),
         "faults": [str(fault) for fault in result.faults],
-        "under_faults": None
-        if result.outcome.under_faults is None
-        else _measurement(result.outcome.under_faults),
-        "chunks_left": {name: list(used) for name, used in result.outcome.leftover.chunks.items()},
-        "hand_offs_left": result.outcome.leftover.hand_offs,
-        "alerts": None if result.outcome.alerts is None else dict(result.outcome.alerts),
-        "proof": None if result.outcome.proof is None else result.outcome.proof.as_dict(),
+        "under_faults": None if outcome.under_faults is None else _measurement(outcome.under_faults),
+        "chunks_left": {name: list(used) for name, used in outcome.leftover.chunks.items()},
+        "hand_offs_left": outcome.leftover.hand_offs,
+        "alerts": None if outcome.alerts is None else dict(outcome.alerts),
+        "proof": None if outcome.proof is None else outcome.proof.as_dict(),
         "events": list(result.events),
         "exit_codes": {name: list(codes) for name, codes in result.exit_codes.items()},
         "processes_left": list(result.left_behind),
-        "lost_seconds": result.outcome.lost_seconds,
+        "lost_seconds": outcome.lost_seconds,
         "real_seconds": result.real_seconds,
         "cpu_seconds": result.cpu_seconds,
         "notes": list(result.notes),

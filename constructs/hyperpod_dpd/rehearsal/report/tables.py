@@ -26,7 +26,7 @@ def tables(rehearsal: Rehearsal) -> Iterator[Table]:
         yield comparison_table(rehearsal, rehearsal.disaggregated, rehearsal.colocated)
     for result in rehearsal.results:
         if result.outcome.mixed is not None:
-            yield mixed_table(result)
+            yield mixed_table(result, result.outcome.mixed)
         if result.outcome.under_faults is not None:
             yield fault_table(result, result.outcome.under_faults)
 
@@ -141,12 +141,11 @@ def _one_node(rehearsal: Rehearsal, run: Measurement) -> Summary | None:
     return predict(rehearsal.deployment, replace(shape, decoders=1), loop)
 
 
-def mixed_table(result: ProfileResult) -> Table:
+def mixed_table(result: ProfileResult, run: Measurement) -> Table:
     """Return how the router took long and short prompts."""
-    assert result.outcome.mixed is not None
     rows = []
-    for tokens in sorted({answer.input_tokens for answer in result.outcome.mixed.answers}):
-        answers = [each for each in result.outcome.mixed.answers if each.input_tokens == tokens]
+    for tokens in sorted({answer.input_tokens for answer in run.answers}):
+        answers = [each for each in run.answers if each.input_tokens == tokens]
         answered = [each for each in answers if each.ending is Ending.ANSWERED]
         mean = sum(each.ttft for each in answered) / len(answered) if answered else None
         paths = sorted({each.path for each in answered})
@@ -155,7 +154,7 @@ def mixed_table(result: ProfileResult) -> Table:
             (f"{tokens:,}", f"{len(answers)}", f"{len(answered)}", _milliseconds(mean, digits=0), counts)
         )
     return Table(
-        title=f"{result.profile}: long and short prompts together, {result.outcome.mixed.users} users",
+        title=f"{result.profile}: long and short prompts together, {run.users} users",
         headers=("prompt tokens", "sent", "answered", "TTFT ms", "router's decision"),
         rows=tuple(rows),
     )

@@ -10,7 +10,7 @@ from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import Fault
 from hyperpod_dpd.rehearsal.run.counters import router_samples
 from hyperpod_dpd.rehearsal.run.simulator_state import chunks_in_use
-from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
+from hyperpod_dpd.rehearsal.trouble import READ_ROUTER_LOG, Kind, Trouble, trouble
 from hyperpod_dpd.spec.value import record
 
 _SETTLE_SECONDS: Final = 90.0
@@ -59,7 +59,7 @@ def left_over(node: Node, leftover: Leftover, faults: Sequence[Fault]) -> list[T
     found = []
     if leftover.hand_offs is None:
         says = "no router said at the end whether it still owns hand-offs"
-        found.append(trouble(Kind.RUNNING, node, says, "read its log; `--keep DIR` keeps it"))
+        found.append(trouble(Kind.RUNNING, node, says, READ_ROUTER_LOG))
     elif leftover.hand_offs:
         says = f"{leftover.hand_offs} hand-offs were still open at the router when traffic was over"
         fix = "every hand-off is consumed or drained; look for these in the log of the router"

@@ -18,7 +18,7 @@ from hyperpod_dpd.rehearsal.ready import until_all_ready, until_all_routed
 from hyperpod_dpd.rehearsal.run.counters import RouterCounters, router_samples
 from hyperpod_dpd.rehearsal.run.running import MIXED_SEED, RunningProfile
 from hyperpod_dpd.rehearsal.traffic import Answer, Clients
-from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError, Trouble
+from hyperpod_dpd.rehearsal.trouble import READ_LOGS, Kind, RefusedError, Trouble
 
 _GREETING_SEED: Final = 900_002
 _GREETING_TOKENS: Final = 2
@@ -46,7 +46,7 @@ async def run_under_faults(running: RunningProfile) -> tuple[Measurement, tuple[
     running.watch.phase(", ".join(map(str, options.faults)), real_seconds=options.fault_seconds)
     started, counters = time.monotonic(), RouterCounters(running.cluster)
     async with counters.counting():
-        answers, unfinished = await _hit(running, clients, source)
+        answers, unfinished = await _traffic(running, clients, source)
     await remove_faults(running.cluster)
     await _recover(running, clients, source)
     measurement = Measurement(
@@ -74,20 +74,20 @@ async def _acquaint(running: RunningProfile) -> None:
     await running.clients().closed_loop(sent, count)
 
 
-async def _hit(
+async def _traffic(
     running: RunningProfile, clients: Clients, source: Iterator[Request]
 ) -> tuple[list[Answer], tuple[Trouble, ...]]:
     """Let clients send requests while faults happen, and until requests are answered again."""
     options, done = running.options, asyncio.Event()
     async with asyncio.TaskGroup() as group:
         injected = [group.create_task(_inject(running, fault)) for fault in options.faults]
-        traffic = group.create_task(clients.until(source, options.fault_users, done))
+        sending = group.create_task(clients.until(source, options.fault_users, done))
         await asyncio.sleep(options.fault_seconds)
         # a rolling restart takes as long as it takes, and a real engine minutes to start
-        endless = [each for each in await asyncio.gather(*injected) if each is not None]
+        stuck = [each for each in await asyncio.gather(*injected) if each is not None]
         unanswered = await _answered_again(running, clients)
         done.set()
-    return traffic.result(), (*endless, *unanswered)
+    return sending.result(), (*stuck, *unanswered)
 
 
 async def _inject(running: RunningProfile, fault: Fault) -> Trouble | None:
@@ -123,8 +123,7 @@ async def _answered_again(running: RunningProfile, clients: Clients) -> tuple[Tr
 
 
 def _trouble(running: RunningProfile, says: str) -> Trouble:
-    fix = "read the logs of router and workers; `--keep DIR` keeps them"
-    return Trouble(kind=Kind.RUNNING, says=says, fix=fix, file=running.plan.folder)
+    return Trouble(kind=Kind.RUNNING, says=says, fix=READ_LOGS, file=running.plan.folder)
 
 
 async def _recover(running: RunningProfile, clients: Clients, source: Iterator[Request]) -> None:

@@ -11,7 +11,7 @@ from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.run.leftover import left_over
 from hyperpod_dpd.rehearsal.run.result import Outcome
 from hyperpod_dpd.rehearsal.traffic import Ending
-from hyperpod_dpd.rehearsal.trouble import Kind, Trouble, trouble
+from hyperpod_dpd.rehearsal.trouble import READ_LOGS, READ_ROUTER_LOG, Kind, Trouble, trouble
 from hyperpod_dpd.spec import Deployment
 
 _ALERT_SECONDS: Final = 30.0
@@ -54,7 +54,7 @@ def _unanswered(measurement: Measurement, node: Node) -> Iterator[Trouble]:
             node,
             f"{len(bad)} of {len(measurement.answers)} requests of {measurement.users} users were not answered: "
             f"the first {bad[0].ending.value}, {bad[0].says}",
-            "read the logs of router and workers; `--keep DIR` keeps them",
+            READ_LOGS,
         )
 
 
@@ -136,7 +136,7 @@ def _awaited(options: Options) -> frozenset[str]:
 def _not_proved(outcome: Outcome, options: Options, node: Node) -> Iterator[Trouble]:
     if outcome.proof is None and options.proves:
         says = "the proof was not made: no router was ready at the end"
-        yield trouble(Kind.RUNNING, node, says, "read its log; `--keep DIR` keeps it")
+        yield trouble(Kind.RUNNING, node, says, READ_ROUTER_LOG)
     if outcome.proof is not None and not outcome.proof.proved:
         for finding in outcome.proof.findings:
             yield trouble(Kind.RUNNING, node, f"proof: {finding.says}", finding.fix)
