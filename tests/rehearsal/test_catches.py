@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import plan_rehearsal
-from hyperpod_dpd.rehearsal.trouble import Kind
-from tests.rehearsal.support import RENDERED, deployment, planned
+from hyperpod_dpd.rehearsal.rehearsal import rehearse_profiles
+from hyperpod_dpd.rehearsal.trouble import Kind, RefusedError
+from tests.rehearsal.support import RENDERED, copied, deployment, planned
 
 ROUTER_POD = """\
               app.kubernetes.io/component: router
@@ -192,3 +194,14 @@ def test_pods_that_the_operator_makes_are_not_rehearsed() -> None:
     (trouble,) = plan.troubles
     assert trouble.kind is Kind.ELSEWHERE
     assert "made by the HyperPod inference operator" in trouble.says
+
+
+@pytest.mark.parametrize(("file", "missing"), [("colocated.yaml", "engine"), ("router.yaml", "router")])
+def test_a_profile_that_answers_nobody_is_refused_before_anything_starts(
+    file: str, missing: str, tmp_path: Path
+) -> None:
+    folder = copied(tmp_path, {file: [("replicas: 1\n", "replicas: 0\n")]}, "baseline")
+    with pytest.raises(RefusedError) as error:
+        rehearse_profiles(deployment(), [("baseline", folder)], options=Options())
+    (trouble,) = error.value.troubles
+    assert trouble.says == f"`{folder}` has no {missing}, and no client would get an answer"
