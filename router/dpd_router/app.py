@@ -5,11 +5,11 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
-import msgspec
 from aiohttp import HttpVersion11, web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
@@ -19,15 +19,13 @@ from dpd_router.decision import Decider, Direct
 from dpd_router.eligibility import Reason
 from dpd_router.errors import ClientError
 from dpd_router.generation import Generation, Json, Kind, parse_body
-from dpd_router.health import EPOCH_ALIAS
 from dpd_router.logs import REQUEST_ID
 from dpd_router.metrics import CONTENT_TYPE, Metrics
 from dpd_router.passthrough import Passthrough, forwarded_headers
-from dpd_router.pool import Pool, Worker
+from dpd_router.pool import Pool
 from dpd_router.tokens import affinity_prefix
 from dpd_router.tracing import Tracing
 from dpd_router.transfer.base import FallbackError, NotTakenError, Transfer
-from dpd_router.upstream import Upstream, UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +35,11 @@ _CLIENT_CLOSED: Final = 499
 
 
 class App:
-    """Handles requests."""
+    """Handles requests.
+
+    Attributes:
+        busy: clients' connections on which a request of the API is under way.
+    """
 
     def __init__(
         self,
@@ -47,7 +49,6 @@ class App:
         decider: Decider,
         transfer: Transfer,
         passthrough: Passthrough,
-        upstream: Upstream,
         admission: Admission,
         metrics: Metrics,
         tracing: Tracing,
@@ -57,7 +58,6 @@ class App:
         self._decider = decider
         self._transfer = transfer
         self._passthrough = passthrough
-        self._upstream = upstream
         self._admission = admission
         self._metrics = metrics
         self._tracing = tracing
@@ -68,7 +68,7 @@ class App:
         }
         posts = (*_KINDS, *settings.routing.passthrough_paths)
         self._methods = dict.fromkeys(posts, "POST") | dict.fromkeys((*self._own, "/v1/models"), "GET")
-        self._busy: set[RequestHandler] = set()
+        self.busy: set[RequestHandler] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request."""
@@ -93,7 +93,8 @@ class App:
     def _ready(self) -> web.Response:
         if self._admission.closing:
             return web.Response(status=503, text="shutting down")
-        if not self._pool.usable_decoders():
+        # a router that serves through late decoders must not be taken out of its Service for them
+        if self._pool.decoder() is None:
             return web.Response(status=503, text="no decoder is up")
         return web.Response(text="ok")
 
@@ -103,7 +104,7 @@ class App:
         REQUEST_ID.set(request_id)
         start = time.perf_counter()
         status = 500
-        self._busy.add(request.protocol)
+        self.busy.add(request.protocol)
         try:
             response = await self._admitted(request, path, request_id)
             status = response.status
@@ -120,7 +121,7 @@ class App:
             self._metrics.client_disconnects.inc()
             response = web.Response(status=status)
         finally:
-            self._busy.discard(request.protocol)
+            self.busy.discard(request.protocol)
             if self._admission.closing:
                 request.protocol.close()
             self._metrics.requests.labels(path, str(status)).inc()
@@ -150,13 +151,13 @@ class App:
         requests take, while another router serves behind the same address.
         """
         for connection in server.connections:
-            if connection not in self._busy:
+            if connection not in self.busy:
                 connection.force_close()
 
     async def _admitted(self, request: web.BaseRequest, path: str, request_id: str) -> web.StreamResponse:
         self._admission.authenticate(request.headers.get("Authorization"))
         if path == "/v1/models":
-            return await self._models()
+            return self._models()
         with (
             self._admission.request(),
             self._tracing.request(path, request_id, request.headers) as trace_headers,
@@ -164,8 +165,8 @@ class App:
             body = _BodyReader(request, self._admission, self._settings.admission)
             try:
                 raw = await body.read()
-                headers = CIMultiDict(
-                    forwarded_headers(request.headers, keep_authorization=self._admission.keeps_authorization)
+                headers = forwarded_headers(
+                    request.headers, keep_authorization=self._admission.keeps_authorization
                 )
                 headers["X-Request-Id"] = request_id
                 headers.update(trace_headers)
@@ -235,29 +236,17 @@ class App:
             case Affinity.NONE:
                 return None
 
-    async def _models(self) -> web.StreamResponse:
-        """Return the models of a decoder, without the name that only carries its port epoch."""
-        tried: list[Worker] = []
-        while (decoder := self._pool.decoder(exclude=tried)) is not None:
-            tried.append(decoder)
-            try:
-                answer = await self._upstream.get(
-                    decoder, "/v1/models", self._settings.health.health_timeout_seconds
-                )
-                listed = msgspec.json.decode(answer.body, type=dict[str, msgspec.Raw])
-                models = msgspec.json.decode(listed["data"], type=list[dict[str, msgspec.Raw]])
-            except (UpstreamError, msgspec.DecodeError, msgspec.ValidationError, KeyError):
-                continue
-            listed["data"] = msgspec.Raw(
-                msgspec.json.encode([model for model in models if not _is_epoch_alias(model)])
+    def _models(self) -> web.StreamResponse:
+        """Return the models of a decoder as its last good check found them: asked now, a saturated one answers late."""
+        decoder = self._pool.decoder()
+        if decoder is None:
+            raise ClientError(
+                503,
+                "no_decoder",
+                "no decode worker is up",
+                retry_after_seconds=self._settings.admission.retry_after_seconds,
             )
-            return web.Response(body=msgspec.json.encode(listed), content_type="application/json")
-        raise ClientError(
-            503,
-            "no_decoder",
-            "no decode worker is up",
-            retry_after_seconds=self._settings.admission.retry_after_seconds,
-        )
+        return web.Response(body=decoder.model_list, content_type="application/json")
 
 
 class _BodyReader:
@@ -279,19 +268,31 @@ class _BodyReader:
         announced = self._request.content_length
         if announced is not None and announced > self._limit_bytes:
             raise self._too_large()
-        pieces = []
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                async for piece in self._request.content.iter_any():
-                    self._admission.take(len(piece))
-                    self._counted += len(piece)
-                    if self._counted > self._limit_bytes:
-                        raise self._too_large()
-                    pieces.append(piece)
+                await self._invite()
+                pieces = [piece async for piece in self._pieces()]
         except TimeoutError:
             # a client that sends a byte now and then must not keep a place
             raise ClientError(408, "body_timeout", "the body did not come in time") from None
+        except (web.RequestPayloadError, HttpProcessingError):
+            raise ClientError(400, "malformed_body", "the body is framed or compressed wrongly") from None
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _invite(self) -> None:
+        """Tell a client to send its body that waits to be told."""
+        if self._request.headers.get("Expect", "").lower() == "100-continue":
+            writer = self._request.writer
+            await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            writer.output_size = 0  # nothing of the answer itself is sent
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        async for piece in self._request.content.iter_any():
+            self._admission.take(len(piece))
+            self._counted += len(piece)
+            if self._counted > self._limit_bytes:
+                raise self._too_large()
+            yield piece
 
     def _too_large(self) -> ClientError:
         return ClientError(413, "body_too_large", f"a body may have {self._limit_bytes} bytes")
@@ -306,8 +307,3 @@ def _request_id(request: web.BaseRequest) -> str:
     """Return the client's id where it is a plain word, else a new one."""
     given = request.headers.get("X-Request-Id", "")
     return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
-
-
-def _is_epoch_alias(model: dict[str, msgspec.Raw]) -> bool:
-    name = msgspec.json.decode(model.get("id", msgspec.Raw(b'""')))
-    return isinstance(name, str) and EPOCH_ALIAS.fullmatch(name) is not None

@@ -356,6 +356,13 @@ class HealthPolicy:
     health_timeout_seconds: Annotated[float, _Option(_seconds, "answer of one check")] = 2.0
     unhealthy_after: Annotated[int, _Option(_count, "failed checks in a row that take a worker out")] = 2
     healthy_after: Annotated[int, _Option(_count, "good checks in a row that bring a worker back")] = 2
+    late_grace_seconds: Annotated[
+        float,
+        _Option(
+            _seconds_or_zero,
+            "where no decoder is up, those whose checks are only late get requests for so long after their last sign of life; 0 means never",
+        ),
+    ] = 30.0
     hung_after: Annotated[int, _Option(_count, "prefill timeouts in a row that make a prefiller `hung`")] = 2
     hung_retry_seconds: Annotated[
         float,
@@ -390,6 +397,13 @@ class AdmissionPolicy:
             "silence after which a client's connection is closed between requests or within a request's head; above the idle timeout of a load balancer in front",
         ),
     ] = 75.0
+    stall_seconds: Annotated[
+        float,
+        _Option(
+            _seconds,
+            "time after which a client that takes nothing of what it is sent, or is gone silently, has left",
+        ),
+    ] = 60.0
     retry_after_seconds: Annotated[int, _Option(_count, "`Retry-After` of 429 and 503")] = 1
     api_keys_file: Annotated[
         Path | None,

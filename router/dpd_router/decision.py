@@ -76,13 +76,17 @@ class Decider:
         if not estimate.may_reach(threshold):
             self._metrics.prompt_tokens.observe(estimate.tokens)
             return Direct(reason=Reason.BELOW_THRESHOLD)
-        if (reason := obstacle(generation, self._routing)) is not None:
+        if (reason := obstacle(generation, self._routing) or self._workers_obstacle()) is not None:
             return Direct(reason=reason)
-        if self._routing.transfer is Transfer.LMCACHE_PD and not self._others.alone:
-            return Direct(reason=Reason.OTHER_ROUTER)
-        if not self._pool.usable_prefillers():
-            return Direct(reason=Reason.NO_PREFILLER)
         return await self._count(generation, estimate, threshold)
+
+    def _workers_obstacle(self) -> Reason | None:
+        """Return why nothing can be handed over now, whatever the request."""
+        if self._routing.transfer is Transfer.LMCACHE_PD and not self._others.alone:
+            return Reason.OTHER_ROUTER
+        if not self._pool.usable_decoders():
+            return Reason.NO_DECODER
+        return None if self._pool.usable_prefillers() else Reason.NO_PREFILLER
 
     async def _count(
         self, generation: Generation, estimate: "_Estimate", threshold: int

@@ -51,6 +51,7 @@ class Reason(enum.StrEnum):
     # direct, because of the workers
     MODEL_NOT_ON_BOTH_ROLES = "model_not_on_both_roles"
     OTHER_ROUTER = "other_router"
+    NO_DECODER = "no_decoder"
     NO_PREFILLER = "no_prefiller"
     NO_BUFFER_ROOM = "no_buffer_room"
     PAIR_BROKEN = "pair_broken"

@@ -47,6 +47,20 @@ def read_models(body: bytes) -> tuple[dict[str, int], int]:
     return models, epoch
 
 
+def shown_models(body: bytes) -> bytes:
+    """Return a list of models as clients get it: without the name that only carries the port epoch.
+
+    Raises:
+        msgspec.DecodeError: the body is not a list of models.
+    """
+    listed = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    models = msgspec.json.decode(listed["data"], type=list[dict[str, msgspec.Raw]])
+    shown = [
+        model for model in models if not EPOCH_ALIAS.fullmatch(msgspec.json.decode(model["id"], type=str))
+    ]
+    return msgspec.json.encode({**listed, "data": shown})
+
+
 class HealthMonitor:
     """Runs one task per worker.
 
@@ -92,23 +106,28 @@ class HealthMonitor:
     async def check(self, worker: Worker) -> None:
         """Check a worker once and record the result."""
         limit = self._policy.health_timeout_seconds
+        worker.heard = False
         try:
             health = await self._upstream.check(worker, "/health", limit)
             if health.status != 200:
                 self._pool.failed(worker, f"health {health.status}")
                 return
+            worker.heard = True
             models = await self._upstream.check(worker, "/v1/models", limit)
             if models.status != 200:
                 self._pool.failed(worker, f"models {models.status}")
                 return
             found = read_models(models.body)
+            worker.model_list = shown_models(models.body)
             for listener in self.on_alive:
                 await listener(worker)
             self._pool.passed(worker, *found)
         except UpstreamError as error:
             if error.kind == "refused":
                 self._pool.refused(worker)
-            else:
+            elif error.kind in {"timeout", "unreachable"}:
+                self._pool.unanswered(worker, error.kind)
+            elif error.kind != "local":  # which says nothing about the worker
                 self._pool.failed(worker, error.kind)
         except (msgspec.DecodeError, msgspec.ValidationError):
             self._pool.failed(worker, "models malformed")

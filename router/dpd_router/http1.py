@@ -28,9 +28,13 @@ _DROPPED: Final = frozenset(name.encode() for name in NOT_FOR_CLIENTS)
 
 
 class Framing:
-    """Finds the end of a body; says nothing about what is in it."""
+    """Finds the end of a body; says nothing about what is in it.
 
-    __slots__ = ("_line", "_skip", "_trailer", "ended", "remaining")
+    Attributes:
+        between_chunks: everything so far was whole chunks.
+    """
+
+    __slots__ = ("_line", "_skip", "_trailer", "between_chunks", "ended", "remaining")
 
     def __init__(self, content_length: int | None) -> None:
         """Begin a body of so many bytes, or one of chunks where that is None."""
@@ -39,6 +43,7 @@ class Framing:
         self._skip = 0
         self._line = b""
         self._trailer = False
+        self.between_chunks = content_length is None
 
     def feed(self, data: bytes) -> int:
         """Return how many bytes of `data` belong to the body.
@@ -46,6 +51,7 @@ class Framing:
         Raises:
             UpstreamError: this is not a chunked body.
         """
+        self.between_chunks = False  # if this raises, some of `data` was looked at and none goes on
         if self.remaining is not None:
             taken = min(self.remaining, len(data))
             self.remaining -= taken
@@ -59,6 +65,7 @@ class Framing:
                 position += step
             else:
                 position = self._read_line(data, position)
+        self.between_chunks = not (self._skip or self._line or self._trailer)
         return position
 
     def _read_line(self, data: bytes, position: int) -> int:
@@ -91,9 +98,13 @@ class Framing:
 
 
 class Head:
-    """Status and headers of a worker's answer."""
+    """Status and headers of a worker's answer.
 
-    __slots__ = ("content_length", "headers", "reason", "status", "will_close")
+    Attributes:
+        interim: the answer itself follows.
+    """
+
+    __slots__ = ("content_length", "headers", "interim", "reason", "status", "will_close")
 
     def __init__(self, raw: bytes) -> None:
         """Parse the head.
@@ -107,6 +118,7 @@ class Head:
         if version != b"HTTP/1.1" or len(status) != 3 or not status.isdigit():
             raise UpstreamError("malformed")
         self.status = int(status)
+        self.interim = self.status < 200
         self.headers: list[bytes] = []
         self.content_length: int | None = None
         self.will_close = False
@@ -124,7 +136,7 @@ class Head:
                 self.headers.append(line)
         if chunked:
             self.content_length = None
-        elif self.content_length is None:
+        elif self.content_length is None and not self.interim:
             raise UpstreamError("malformed")
 
     @property

@@ -151,6 +151,23 @@ class Metrics:
         self.worker_up = Gauge(
             "dpd_router_worker_up", "1 for a worker that gets requests", ["role", "worker"], registry=registry
         )
+        self.worker_late = Gauge(
+            "dpd_router_worker_late",
+            "1 for a worker that did not answer its last health check in time",
+            ["role", "worker"],
+            registry=registry,
+        )
+        self.late_checks = Counter(
+            "dpd_router_late_checks",
+            "Health checks that were not answered in time, by what came of requests meanwhile (alive: answers, silent: nothing)",
+            ["role", "result"],
+            registry=registry,
+        )
+        self.last_resort = Counter(
+            "dpd_router_last_resort",
+            "Requests given to a decoder that is late because none is up",
+            registry=registry,
+        )
         self.worker_hung = Gauge(
             "dpd_router_worker_hung",
             "1 for a prefiller that stopped answering",
@@ -179,6 +196,11 @@ class Metrics:
         )
         self.client_disconnects = Counter(
             "dpd_router_client_disconnects", "Clients that left before their answer's end", registry=registry
+        )
+        self.evicted_connections = Counter(
+            "dpd_router_evicted_connections",
+            "Connections of clients without a request that were closed because there were too many",
+            registry=registry,
         )
         self.other_routers = Gauge(
             "dpd_router_other_routers",
@@ -217,6 +239,7 @@ class Metrics:
         """Drop the series of a worker that is gone."""
         for gauge, labels in (
             (self.worker_up, (role, worker)),
+            (self.worker_late, (role, worker)),
             (self.tokenizer_agrees, (role, worker)),
             (self.worker_requests, (role, worker)),
             (self.worker_hung, (worker,)),

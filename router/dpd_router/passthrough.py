@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
+from multidict import CIMultiDict
 
 from dpd_router import sse
 from dpd_router.config import Settings
@@ -23,7 +24,13 @@ from dpd_router.upstream import UpstreamError
 log = logging.getLogger(__name__)
 
 # the first would choose a rank inside of a worker past the router's own choice
-_NOT_FORWARDED: Final = HOP_BY_HOP | {"x-data-parallel-rank", "host", "content-length", "expect"}
+_NOT_FORWARDED: Final = HOP_BY_HOP | {
+    "x-data-parallel-rank",
+    "host",
+    "content-length",
+    "expect",
+    "content-encoding",  # the body is read uncompressed
+}
 # statuses of a worker that is going or overloaded; another one may do better
 _RETRIED_STATUSES: Final = frozenset({500, 502, 503})
 # a request that brings down its worker must not bring down all of them
@@ -31,15 +38,15 @@ _ATTEMPTS_AFTER_SENDING: Final = 2
 _ERROR_EVENT: Final = b'data: {"error"'
 
 
-def forwarded_headers(headers: Mapping[str, str], *, keep_authorization: bool) -> dict[str, str]:
+def forwarded_headers(headers: Mapping[str, str], *, keep_authorization: bool) -> CIMultiDict[str]:
     """Return a client's headers as they go on to a worker, trace context included."""
     dropped = _NOT_FORWARDED if keep_authorization else _NOT_FORWARDED | {"authorization"}
     named = {option.strip().lower() for option in headers.get("Connection", "").split(",")}
-    return {
-        name: value
+    return CIMultiDict(
+        (name, value)
         for name, value in headers.items()
         if name.lower() not in dropped and name.lower() not in named
-    }
+    )
 
 
 class Passthrough:
@@ -122,6 +129,8 @@ class Passthrough:
         Raises:
             UpstreamError: it failed and the client has seen nothing.
         """
+        if not decoder.up:
+            self._metrics.last_resort.inc()
         with self._pool.busy(decoder):
             try:
                 # the head alone promises nothing: vLLM sends it before it schedules a stream
@@ -143,25 +152,30 @@ class Passthrough:
                     self._trouble.report(decoder, overloaded)
                     raise overloaded
                 on_first_byte()
-                return await self._relay(decoder, exchange, exchange.head, request, decision)
+                more = _told(exchange.head, headers["X-Request-Id"], decision)
+                return await self._relay(decoder, exchange, exchange.head, request, more)
             finally:
                 exchange.leave()
 
     async def _relay(
-        self, decoder: Worker, exchange: Exchange, head: Head, request: web.BaseRequest, decision: str
+        self,
+        decoder: Worker,
+        exchange: Exchange,
+        head: Head,
+        request: web.BaseRequest,
+        more: tuple[bytes, ...],
     ) -> web.StreamResponse:
         if request.transport is None:
             raise ConnectionResetError
         # uvloop's transports have the interface and not the class
         transport = cast("asyncio.WriteTransport", request.transport)
         keep_alive = request.keep_alive
-        told = (f"{DECISION_HEADER}: {decision}".encode(),) if decision else ()
-        exchange.relay_to(transport, request.writer, head.for_client(close=not keep_alive, more=told))
+        exchange.relay_to(transport, request.writer, head.for_client(close=not keep_alive, more=more))
         try:
             await exchange.done
         except UpstreamError as error:
             self._trouble.report(decoder, error)
-            self._abort(transport, head)
+            self._abort(transport, head, between_chunks=exchange.between_chunks)
             keep_alive = False
         return RelayedResponse(status=head.status, keep_alive=keep_alive)
 
@@ -170,15 +184,23 @@ class Passthrough:
         if _ERROR_EVENT in data:
             self._metrics.upstream_errors.labels(decoder.role, "error_event").inc()
 
-    def _abort(self, transport: asyncio.WriteTransport, head: Head) -> None:
+    def _abort(self, transport: asyncio.WriteTransport, head: Head, *, between_chunks: bool) -> None:
         """End an answer whose decoder is lost so that the client cannot take it for complete."""
         if transport.is_closing():
             return
-        if head.content_type == sse.CONTENT_TYPE.encode() and head.content_length is None:
+        if head.content_type == sse.CONTENT_TYPE.encode() and between_chunks:
             event = b"data: " + DECODER_LOST + b"\n\n" + sse.DONE_EVENT
             transport.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event))
         else:
             transport.abort()
+
+
+def _told(head: Head, request_id: str, decision: str) -> tuple[bytes, ...]:
+    """Return the router's own lines of a head."""
+    told = (f"{DECISION_HEADER}: {decision}".encode(),) if decision else ()
+    if any(line[:13].lower() == b"x-request-id:" for line in head.headers):
+        return told
+    return (*told, f"X-Request-Id: {request_id}".encode())
 
 
 class RelayedResponse(web.StreamResponse):

@@ -37,10 +37,14 @@ class Worker:
         up: it passed its health checks.
         draining: it is about to go; it finishes what it has and gets nothing new.
         refused: nothing listens at its address, so that its process is gone.
+        late: its last check was not answered in time.
+        heard: something of an answer has come from it since its last check began.
+        alive_at: when it last gave a sign of life, by the pool's clock.
         hung_since: when its prefills stopped to be answered, by the pool's clock.
         incarnation: counts the processes seen at this address; what an earlier one held is gone.
         epoch: port epoch that it announces; None until it was asked.
         models: context length in tokens by the names that it serves.
+        model_list: its list of models as clients get it.
         requests: requests in flight.
         handoffs: hand-offs to it that are not settled; their requests come when they have landed.
         tokens: prompt tokens of the prefills in flight.
@@ -51,11 +55,15 @@ class Worker:
     up: bool = False
     draining: bool = False
     refused: bool = False
+    late: bool = False
+    heard: bool = False
+    alive_at: float = 0.0
     hung_since: float | None = None
     prefill_timeouts: int = 0
     incarnation: int = 0
     epoch: int | None = None
     models: dict[str, int] = dataclasses.field(default_factory=dict)
+    model_list: bytes = b""
     requests: int = 0
     handoffs: int = 0
     tokens: int = 0
@@ -153,9 +161,10 @@ class Pool:
             self._gone(worker, "port epoch changed")
         worker.epoch = epoch
         worker.models = models
-        # the first good check of a process is enough: hysteresis is for a worker that flaps
-        first = worker.refused or (worker.good_checks == 0 and worker.bad_checks == 0)
-        worker.refused = False
+        # the first good check of a process is enough, and of one that was only late: hysteresis is for a worker that flaps
+        first = worker.refused or worker.late or (worker.good_checks == 0 and worker.bad_checks == 0)
+        worker.refused = worker.late = False
+        worker.alive_at = self._clock()
         worker.good_checks += 1
         worker.bad_checks = 0
         if not worker.up and (first or worker.good_checks >= self._policy.healthy_after):
@@ -166,8 +175,24 @@ class Pool:
             _call(self.on_up, worker)
         self._publish(worker)
 
-    def failed(self, worker: Worker, reason: str) -> None:
-        """Record a failed check."""
+    def unanswered(self, worker: Worker, reason: str) -> None:
+        """Record a check that was not answered in time.
+
+        A saturated API server answers its checks late and its requests nevertheless. What is heard from a worker
+        meanwhile is the better sign: taken out for being late, a whole fleet under load would turn into none.
+        """
+        self._metrics.late_checks.labels(worker.role, "alive" if worker.heard else "silent").inc()
+        if worker.heard:
+            worker.late = True
+            worker.good_checks = worker.bad_checks = 0
+            worker.alive_at = self._clock()
+            self._publish(worker)
+        else:
+            self.failed(worker, reason, late=True)
+
+    def failed(self, worker: Worker, reason: str, *, late: bool = False) -> None:
+        """Record a failed check; `late` if the worker did not answer at all."""
+        worker.late = late
         worker.good_checks = 0
         worker.bad_checks += 1
         if worker.up and worker.bad_checks >= self._policy.unhealthy_after:
@@ -185,6 +210,7 @@ class Pool:
             return
         known = worker.epoch is not None
         worker.refused = True
+        worker.late = False
         worker.up = False
         if known:
             self._gone(worker, "connection refused")
@@ -229,6 +255,21 @@ class Pool:
         """Return the decoders that may get new work."""
         return [worker for worker in self._workers[Role.DECODE].values() if worker.usable]
 
+    def _answering_decoders(self) -> list[Worker]:
+        """Return the decoders that may get a request: those that are up, and only where none is, those that are late.
+
+        A load balancer that finds all of its targets unhealthy had better use them than none. Here only those count
+        that have given a sign of life lately, because a request to a worker that hangs would hang as well.
+        """
+        return self.usable_decoders() or [
+            worker for worker in self._workers[Role.DECODE].values() if self._merely_late(worker)
+        ]
+
+    def _merely_late(self, worker: Worker) -> bool:
+        silent_seconds = self._clock() - worker.alive_at
+        known = worker.late and worker.epoch is not None
+        return known and not worker.draining and silent_seconds < self._policy.late_grace_seconds
+
     def usable_prefillers(self) -> list[Worker]:
         """Return the prefillers that may get new work."""
         return [
@@ -253,7 +294,7 @@ class Pool:
         self, affinity_key: bytes | None = None, exclude: collections.abc.Container[Worker] = ()
     ) -> Worker | None:
         """Return the decoder for a request that is decoded directly."""
-        decoders = [worker for worker in self.usable_decoders() if worker not in exclude]
+        decoders = [worker for worker in self._answering_decoders() if worker not in exclude]
         return self.by_preference(decoders, affinity_key)[0] if decoders else None
 
     @contextlib.contextmanager
@@ -272,6 +313,7 @@ class Pool:
 
     def _publish(self, worker: Worker) -> None:
         self._metrics.worker_up.labels(worker.role, worker.key).set(worker.usable)
+        self._metrics.worker_late.labels(worker.role, worker.key).set(worker.late)
         if worker.role is Role.PREFILL:
             self._metrics.worker_hung.labels(worker.key).set(worker.hung_since is not None)
         elif worker.epoch is not None:

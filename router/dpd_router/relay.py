@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from dpd_router.http1 import HEAD_LIMIT_BYTES, Framing, Head, request_head
 from dpd_router.pool import Worker
 from dpd_router.tasks import cancelled
-from dpd_router.upstream import UpstreamError
+from dpd_router.upstream import UpstreamError, not_connected
 
 # uvicorn, vLLM's server, closes a connection that was idle for 5 seconds
 IDLE_SECONDS: Final = 4.0
@@ -98,14 +98,23 @@ class Exchange:
         """Return the body's framing, once the head is complete, and what of `data` is body."""
         if self._framing is None:
             self._raw += data
-            end = self._raw.find(b"\r\n\r\n")
-            if end != -1:
-                self.head = Head(self._raw[:end])
-                self._framing = Framing(self.head.content_length)
-                data, self._raw = self._raw[end + 4 :], b""
-            elif len(self._raw) > HEAD_LIMIT_BYTES:
+            while self._framing is None and (end := self._raw.find(b"\r\n\r\n")) != -1:
+                head = Head(self._raw[:end])
+                self._raw = self._raw[end + 4 :]
+                if not head.interim:
+                    self.head = head
+                    self._framing = Framing(head.content_length)
+            if len(self._raw) > HEAD_LIMIT_BYTES and self._framing is None:
                 raise UpstreamError("malformed")
+            data = self._raw
+            if self._framing is not None:
+                self._raw = b""
         return self._framing, data
+
+    @property
+    def between_chunks(self) -> bool:
+        """Whether the client has whole chunks only, so that another one may follow."""
+        return self._framing is not None and self._framing.between_chunks
 
     def _forward(self, data: bytes) -> None:
         self._on_data(data)
@@ -218,9 +227,10 @@ class Outbox:
 class Connection(asyncio.Protocol):
     """One connection to a worker; carries one exchange at a time."""
 
-    def __init__(self, pool: "RelayPool", key: str) -> None:
+    def __init__(self, pool: "RelayPool", worker: Worker) -> None:
         self._pool = pool
-        self._key = key
+        self._worker = worker
+        self._key = worker.key
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self.idle_since = 0.0
@@ -236,6 +246,7 @@ class Connection(asyncio.Protocol):
         if self._exchange is None:
             self.abort()
         else:
+            self._worker.heard = True
             self._exchange.feed(data)
 
     def eof_received(self) -> bool:
@@ -368,12 +379,10 @@ class RelayPool:
         loop = asyncio.get_running_loop()
         try:
             _, connection = await loop.create_connection(
-                lambda: Connection(self, worker.key), worker.host, worker.port
+                lambda: Connection(self, worker), worker.host, worker.port
             )
-        except ConnectionRefusedError:
-            raise UpstreamError("refused") from None
-        except OSError:
-            raise UpstreamError("unreachable") from None
+        except OSError as error:
+            raise not_connected(error) from None
         return connection
 
     def give_back(self, key: str, connection: Connection) -> None:

@@ -15,6 +15,7 @@ from dpd_router.config import ConfigError, Settings, Strategy, Transfer
 from dpd_router.custodian import Custodian
 from dpd_router.decision import Decider
 from dpd_router.discovery import make_discovery
+from dpd_router.files import client_connections
 from dpd_router.health import HealthMonitor
 from dpd_router.leaks import Leaks
 from dpd_router.metrics import Metrics
@@ -24,6 +25,7 @@ from dpd_router.pairs import Pairs
 from dpd_router.passthrough import Passthrough
 from dpd_router.pool import Pool, Role, Worker
 from dpd_router.relay import RelayPool
+from dpd_router.server import ClientServer
 from dpd_router.tasks import Supervisor, cancelled
 from dpd_router.tokenizer_check import TokenizerCheck
 from dpd_router.tokens import FileTokenizer, Tokenization
@@ -51,9 +53,10 @@ class Router:
         """Build every part; nothing runs yet.
 
         Raises:
-            ConfigError: a file of the settings cannot be used.
+            ConfigError: a file of the settings cannot be used, or there are too few files for the requests.
         """
         self.settings = settings
+        self._max_connections = client_connections(settings.admission.max_requests)
         self.metrics = Metrics()
         self.supervisor = Supervisor()
         routing = settings.routing
@@ -123,7 +126,6 @@ class Router:
             decider=Decider(settings, self.pool, tokenization, self.metrics, self.others),
             transfer=self._transfer(passthrough),
             passthrough=passthrough,
-            upstream=self.upstream,
             admission=self.admission,
             metrics=self.metrics,
             tracing=self.tracing,
@@ -224,11 +226,13 @@ class Router:
         await self.discovery.start()
         if self._keys is not None:
             self._key_task = self.supervisor.start(_watch_keys(self._keys), "api keys")
-        server = web.Server(
+        server = ClientServer(
             self.app.handle,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=self.settings.admission.keepalive_timeout_seconds,
+            metrics=self.metrics,
+            busy=self.app.busy,
+            max_connections=self._max_connections,
+            stall_seconds=self.settings.admission.stall_seconds,
+            keepalive_seconds=self.settings.admission.keepalive_timeout_seconds,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_LAST_WORDS_SECONDS)
         self._runner = runner

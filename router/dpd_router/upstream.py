@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import errno
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -18,6 +18,11 @@ _T = TypeVar("_T")
 JSON_HEADERS: Final = {"Content-Type": "application/json"}
 # a worker's JSON answer to the router's own requests: tokenizing the longest prompt gives about 10 bytes per token
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_BUSY_STATUSES: Final = frozenset({408, 429})
+# the router's own want: every worker would look dead to a router without files
+_LOCAL_ERRORS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+)
 
 
 class UpstreamError(Exception):
@@ -25,7 +30,8 @@ class UpstreamError(Exception):
 
     Attributes:
         kind: a stable word for the metric: `refused` (nothing listens), `unreachable` (no connection),
-            `broken` (the connection ended), `timeout`, `status` or `malformed`.
+            `local` (this machine has no file, port or memory left for one), `broken` (the connection ended),
+            `timeout`, `status` or `malformed`.
         status: the worker's HTTP status, where there is one.
         body: the worker's answer to that status.
     """
@@ -39,12 +45,17 @@ class UpstreamError(Exception):
     @property
     def unsent(self) -> bool:
         """Whether the worker certainly never saw the request."""
-        return self.kind in {"refused", "unreachable"}
+        return self.kind in {"refused", "unreachable", "local"}
 
     @property
     def rejected(self) -> bool:
-        """Whether the worker refused the request itself, before any work."""
+        """Whether the worker refused the request before any work."""
         return self.status is not None and 400 <= self.status < 500
+
+    @property
+    def final(self) -> bool:
+        """Whether another worker would refuse the request as well: it is wrong, and the worker not only busy."""
+        return self.rejected and self.status not in _BUSY_STATUSES
 
 
 def read_answer(decode: Callable[[bytes], _T], answer: bytes) -> _T:
@@ -64,7 +75,7 @@ def classify(error: BaseException) -> UpstreamError:
     if isinstance(error, UpstreamError):
         return error
     if isinstance(error, aiohttp.ClientConnectorError):
-        return UpstreamError("refused" if error.os_error.errno == errno.ECONNREFUSED else "unreachable")
+        return not_connected(error.os_error)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return UpstreamError("unreachable")
     if isinstance(error, TimeoutError):
@@ -74,6 +85,13 @@ def classify(error: BaseException) -> UpstreamError:
     if isinstance(error, (msgspec.DecodeError, msgspec.ValidationError)):
         return UpstreamError("malformed")
     raise error
+
+
+def not_connected(error: OSError) -> UpstreamError:
+    """Return the error of a connection that could not be made."""
+    if error.errno == errno.ECONNREFUSED:
+        return UpstreamError("refused")
+    return UpstreamError("local" if error.errno in _LOCAL_ERRORS else "unreachable")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,14 +139,6 @@ class Upstream:
         assert self._session is not None
         return self._session
 
-    async def get(self, worker: Worker, path: str, timeout_seconds: float) -> Answer:
-        """Return the answer to a GET.
-
-        Raises:
-            UpstreamError: there was no answer.
-        """
-        return await self._get(self.session, worker, path, timeout_seconds)
-
     async def check(self, worker: Worker, path: str, timeout_seconds: float) -> Answer:
         """Return the answer to a GET over a new connection, as a request would need one.
 
@@ -136,17 +146,12 @@ class Upstream:
             UpstreamError: there was no answer.
         """
         assert self._checks is not None
-        return await self._get(self._checks, worker, path, timeout_seconds)
-
-    async def _get(
-        self, session: aiohttp.ClientSession, worker: Worker, path: str, timeout_seconds: float
-    ) -> Answer:
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
-                session.get(worker.url + path, allow_redirects=False) as response,
+                self._checks.get(worker.url + path, allow_redirects=False) as response,
             ):
-                return Answer(status=response.status, body=await _read(response))
+                return Answer(status=response.status, body=await gathered(response.content.iter_any()))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise classify(error) from error
 
@@ -170,40 +175,55 @@ class Upstream:
                     worker.url + path, data=_encode(body), headers=headers, allow_redirects=False
                 ) as response,
             ):
-                answer = await _read(response)
+                answer = await gathered(response.content.iter_any())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise classify(error) from error
+        worker.heard = True
         if response.status != 200:
             raise UpstreamError("status", response.status, answer)
         return answer
 
     async def open(
-        self, worker: Worker, path: str, body: bytes, headers: Mapping[str, str]
+        self,
+        worker: Worker,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        idle_timeout_seconds: float,
     ) -> aiohttp.ClientResponse:
         """Send a POST and return its response once the head is there; the caller closes it.
 
         Raises:
-            UpstreamError: there was no response.
+            UpstreamError: there was no response, or silence for too long.
         """
         try:
-            return await self.session.post(
-                worker.url + path, data=body, headers=headers, allow_redirects=False
-            )
+            async with asyncio.timeout(idle_timeout_seconds):
+                return await self.session.post(
+                    worker.url + path, data=body, headers=headers, allow_redirects=False
+                )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise classify(error) from error
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def gathered(pieces: AsyncIterable[bytes]) -> bytes:
+    """Return the whole of a worker's answer.
+
+    Raises:
+        UpstreamError: it is larger than `MAX_ANSWER_BYTES`.
+    """
     body = bytearray()
-    async for data in response.content.iter_any():
-        body += data
+    async for piece in pieces:
+        body += piece
         if len(body) > MAX_ANSWER_BYTES:
-            raise UpstreamError("malformed", response.status)
+            raise UpstreamError("malformed")
     return bytes(body)
 
 
-async def chunks(response: aiohttp.ClientResponse, idle_timeout_seconds: float) -> AsyncIterator[bytes]:
-    """Yield a response's bytes as they come.
+async def chunks(
+    worker: Worker, response: aiohttp.ClientResponse, idle_timeout_seconds: float
+) -> AsyncIterator[bytes]:
+    """Yield the bytes of a worker's response as they come.
 
     Raises:
         UpstreamError: the connection broke or was silent for too long.
@@ -215,6 +235,7 @@ async def chunks(response: aiohttp.ClientResponse, idle_timeout_seconds: float) 
                 data = await content.readany()
             if not data:
                 return
+            worker.heard = True
             yield data
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise classify(error) from error

@@ -161,6 +161,7 @@ async def test_http_1_0_is_refused(recorded: tuple[Recorder, Rig]) -> None:
 async def test_models_of_a_worker_without_any_decoder_is_503() -> None:
     async with running() as rig:
         await rig.cluster.decoders[0].stop()
+        await until(lambda: not rig.decoders[0].up)
         answer = await rig.get("/v1/models")
         assert (answer.status, answer.body["error"]["code"]) == (503, "no_decoder")
 

@@ -161,11 +161,11 @@ async def test_prompt_that_cannot_be_tokenized(
 
 
 async def test_no_prefiller_and_no_decoder(pool: Pool, tokenizer: Tokenizer) -> None:
-    for decoder in pool.workers(Role.DECODE):
-        pool.refused(decoder)
-    assert await decide(pool, tokenizer) == Direct(reason=Reason.MODEL_NOT_ON_BOTH_ROLES)
     pool.refused(pool.workers(Role.PREFILL)[0])
     assert await decide(pool, tokenizer) == Direct(reason=Reason.NO_PREFILLER)
+    for decoder in pool.workers(Role.DECODE):
+        pool.refused(decoder)
+    assert await decide(pool, tokenizer) == Direct(reason=Reason.NO_DECODER)
 
 
 async def test_never_and_always(pool: Pool, tokenizer: Tokenizer) -> None:

@@ -83,6 +83,27 @@ def test_head_drops_what_belongs_to_one_connection() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pieces", "between"),
+    [
+        ((), True),
+        ((b"2\r\nab\r\n",), True),
+        ((b"2\r\nab",), False),
+        ((b"2\r\nab\r\n2",), False),
+        ((b"2\r\nab\r\n", b"2\r\n"), False),
+        ((b"2\r\nab\r\n0\r\n",), False),
+        ((b"2\r\na", b"b\r\nZZ\r\n"), False),
+    ],
+)
+def test_a_chunk_may_follow_whole_chunks_only(pieces: tuple[bytes, ...], between: bool) -> None:
+    framing = Framing(None)
+    with contextlib.suppress(UpstreamError):
+        for piece in pieces:
+            framing.feed(piece)
+    assert framing.between_chunks == between
+    assert not Framing(3).between_chunks
+
+
+@pytest.mark.parametrize(
     "raw", [b"HTTP/1.0 200 OK\r\ncontent-length: 1", b"HTTP/1.1 2x0 OK", b"HTTP/1.1 200 OK", b"x"]
 )
 def test_heads_without_an_announced_end_are_malformed(raw: bytes) -> None:
@@ -197,11 +218,27 @@ async def test_close_after_the_answer_is_respected(relays: RelayPool) -> None:
         assert server.connections == 2
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_interim_answers_are_not_the_answer(relays: RelayPool, together: bool) -> None:
+    heads = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n")
+    whole = (*heads, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        for piece in [b"".join(whole)] if together else whole:
+            writer.write(piece)
+            await writer.drain()
+
+    async with Server(handler) as server:
+        assert await send(relays, server.worker) == b"ok"
+
+
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
         (b"", "broken"),
         (b"HTTP/1.1 200 OK\r\n", "broken"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "broken"),
         (CHUNKED_HEAD, "broken"),
         (CHUNKED_HEAD + b"5\r\nab", "broken"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nmore than that", "malformed"),
@@ -359,7 +396,10 @@ async def exchanges(count: int, writes: list[bytes]) -> list[Exchange]:
     """Begin answers whose heads are written."""
     pool = RelayPool(LIMIT_SECONDS)
     outbox = Outbox()
-    made = [Exchange(Connection(pool, "worker"), outbox, lambda _: None) for _ in range(count)]
+    made = [
+        Exchange(Connection(pool, Worker(role=Role.DECODE, url="http://worker:8000")), outbox, lambda _: None)
+        for _ in range(count)
+    ]
     for exchange in made:
         exchange.feed(CHUNKED_HEAD + b"1\r\na\r\n")
         exchange.relay_to(Client(writes), cast("AbstractStreamWriter", None), b"")

@@ -63,6 +63,12 @@ async def cut(request: web.Request, _: dict[str, Any]) -> web.StreamResponse:
     return web.Response()
 
 
+async def silent(_request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+    """Take the request and never say a word."""
+    await asyncio.Event().wait()
+    return web.Response()
+
+
 GOOD_STREAM = events(text(" two"), text(" three", "length"), {"choices": [], "usage": USAGE})
 LANDED = whole({**text("x", "length"), "usage": USAGE})
 DIRECT = whole({**text("direct", "stop"), "usage": USAGE})
@@ -136,22 +142,22 @@ async def start() -> AsyncIterator[Start]:
     """Start scripted workers and a router with the given flags."""
     stack: list[Any] = []
 
-    async def begin(*flags: str) -> tuple[Workers, Rig]:
+    async def begin(*flags: str, decoders: int = 1) -> tuple[Workers, Rig]:
         cluster = SimulatedCluster()
         host = cluster.router_host
         workers = Workers()
         stack.append(workers.close())
         prefiller = await workers.start("127.0.0.1", workers.prefill)
-        decoder = await workers.start("127.0.0.1", workers.decode)
+        urls = [await workers.start("127.0.0.1", workers.decode) for _ in range(decoders)]
         settings = load(
             (
-                "--host", host, "--notification-host", host, "--prefillers", prefiller, "--decoders", decoder,
+                "--host", host, "--notification-host", host, "--prefillers", prefiller, "--decoders", ",".join(urls),
                 "--decoder-buffer-chunks", "8", "--threshold", "512", "--notification-timeout-seconds", "15",
                 "--drain-grace-seconds", "0.5", "--shutdown-grace-seconds", "1", "--drain-attempts", "2", *flags,
             ),
             {},
         )  # fmt: skip
-        running = serving(Router(settings, {}), cluster, workers=2)
+        running = serving(Router(settings, {}), cluster, workers=1 + decoders)
         rig = await running.__aenter__()
         stack.append(running.__aexit__(None, None, None))
         # after the router is bound: ZeroMQ tries again only after 100 ms
@@ -474,6 +480,32 @@ async def test_landed_request_whose_decoder_fails_falls_back(
     answer = await send(rig, stream=stream)
     assert answer.text == (" two three" if stream else "direct")
     assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1
+    await rig.settled()
+
+
+async def test_a_decoder_that_never_begins_its_answer_is_not_waited_for_for_ever(start: Start) -> None:
+    workers, rig = await start("--idle-timeout-seconds", "0.3")
+    workers.script = [silent, GOOD_STREAM]
+    assert (await send(rig, stream=True)).text == "one two three"
+    assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1
+    await rig.settled()
+    assert len(workers.drains) == 1
+
+
+async def test_a_landed_request_whose_answer_never_begins_falls_back(start: Start) -> None:
+    workers, rig = await start("--strategy", Strategy.LAND, "--idle-timeout-seconds", "0.3")
+    workers.script = [LANDED, silent, GOOD_STREAM]
+    assert (await send(rig, stream=True)).text == " two three"
+    assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1
+    await rig.settled()
+
+
+async def test_an_answer_that_busy_decoders_refuse_is_continued_at_another(start: Start) -> None:
+    workers, rig = await start(decoders=3)
+    busy = whole({"error": {"message": "busy"}}, 429)
+    workers.script = [busy, busy, GOOD_STREAM]
+    assert (await send(rig, stream=True)).text == "one two three"
+    assert rig.metric("dpd_router_retries_total", role="decode") == 1
     await rig.settled()
 
 

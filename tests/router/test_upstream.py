@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import socket
 from typing import Any, NoReturn
 
@@ -6,6 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from aiohttp.client_reqrep import ConnectionKey
 
 from dpd_router.config import HealthPolicy, Timeouts
 from dpd_router.health import HealthMonitor
@@ -16,11 +18,20 @@ from dpd_router.tasks import Supervisor
 from dpd_router.upstream import Upstream, UpstreamError, classify
 
 
+def not_connected_because(number: int) -> aiohttp.ClientConnectorError:
+    key = ConnectionKey("10.0.0.1", 8000, False, False, None, None, None)
+    return aiohttp.ClientConnectorError(key, OSError(number, ""))
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         (TimeoutError(), "timeout"),
         (aiohttp.ConnectionTimeoutError(), "unreachable"),
+        (not_connected_because(errno.ECONNREFUSED), "refused"),
+        (not_connected_because(errno.EHOSTUNREACH), "unreachable"),
+        (not_connected_because(errno.EMFILE), "local"),
+        (not_connected_because(errno.EADDRNOTAVAIL), "local"),
         (aiohttp.ServerDisconnectedError(), "broken"),
         (ConnectionResetError(), "broken"),
         (msgspec.DecodeError(), "malformed"),
@@ -41,6 +52,34 @@ def test_unexpected_errors_are_not_hidden() -> None:
 )
 def test_rejections_are_the_request_s_own_fault(status: int | None, rejected: bool) -> None:
     assert UpstreamError("status", status).rejected == rejected
+
+
+@pytest.mark.parametrize(
+    ("status", "final"), [(400, True), (404, True), (408, False), (429, False), (503, False)]
+)
+def test_a_busy_worker_s_refusal_is_not_another_s(status: int, final: bool) -> None:
+    assert UpstreamError("status", status).final == final
+
+
+async def test_a_router_without_files_blames_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_file(*_: Any, **__: Any) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("socket.socket", no_file)
+    monkeypatch.setattr("aiohappyeyeballs.impl.socket.socket", no_file)
+    pool, upstream, relays = Pool(HealthPolicy(), Metrics()), Upstream(Timeouts()), RelayPool(2.0)
+    await upstream.start()
+    worker = pool.add(Role.DECODE, "http://127.0.0.1:1")
+    pool.passed(worker, {"m": 1}, 0)
+    monitor = HealthMonitor(pool, upstream, HealthPolicy(), Supervisor())
+    for _ in range(3):
+        await monitor.check(worker)
+    with pytest.raises(UpstreamError) as relayed:
+        await relays.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
+    assert (relayed.value.kind, relayed.value.unsent) == ("local", True)
+    assert (worker.up, worker.bad_checks) == (True, 0)
+    await upstream.stop()
+    await relays.stop()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +125,7 @@ async def test_name_that_does_not_resolve_is_unreachable_and_was_certainly_not_s
     await upstream.start()
     try:
         with pytest.raises(UpstreamError) as checked:
-            await upstream.get(worker, "/health", 5)
+            await upstream.check(worker, "/health", 5)
         with pytest.raises(UpstreamError) as relayed:
             await relays.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
     finally:
@@ -139,11 +178,8 @@ async def test_checks_open_connections_and_leave_none() -> None:
     await upstream.start()
     try:
         for _ in range(3):
-            await upstream.get(worker, "/health", 5)
-        assert len(connections) == 1
-        for _ in range(3):
             await upstream.check(worker, "/health", 5)
-        assert len(connections) == 4
+        assert len(connections) == 3
     finally:
         await upstream.stop()
         await runner.cleanup()

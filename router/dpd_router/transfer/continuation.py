@@ -243,7 +243,7 @@ class ContinueTransfer(Transfer):
             try:
                 decoding = await self._open(generation, decoder, body)
             except UpstreamError as error:
-                if error.rejected or isinstance(error, ErrorEventError):
+                if error.final or isinstance(error, ErrorEventError):
                     break
                 self._metrics.retries.labels(decoder.role).inc()
                 decoder = self._pool.decoder(exclude=tried)

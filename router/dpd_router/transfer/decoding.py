@@ -12,7 +12,7 @@ from dpd_router import sse
 from dpd_router.custodian import Usage
 from dpd_router.generation import Json, encode_json
 from dpd_router.pool import Pool, Worker
-from dpd_router.upstream import MAX_ANSWER_BYTES, Upstream, UpstreamError, chunks
+from dpd_router.upstream import Upstream, UpstreamError, chunks, gathered
 
 
 class Choice(msgspec.Struct):
@@ -97,29 +97,31 @@ async def open_decoding(
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(pool.busy(worker))
-        response = await upstream.open(worker, "/v1/completions", encode_json(body), headers)
+        response = await upstream.open(
+            worker, "/v1/completions", encode_json(body), headers, idle_timeout_seconds=idle_timeout_seconds
+        )
         stack.callback(response.close)
-        events = _events(response, idle_timeout_seconds)
+        events = _events(worker, response, idle_timeout_seconds)
         first = await anext(events, None)
         if first is None:  # an end without a beginning
             raise UpstreamError("malformed")
         return Decoding(worker=worker, first=first, events=events, response=response, stack=stack.pop_all())
 
 
-async def _refusal(response: aiohttp.ClientResponse, idle_timeout_seconds: float) -> UpstreamError:
-    text = bytearray()
-    async for data in chunks(response, idle_timeout_seconds):
-        text += data
-        if len(text) > MAX_ANSWER_BYTES:
-            break
-    return UpstreamError("status", response.status, bytes(text))
+async def _refusal(
+    worker: Worker, response: aiohttp.ClientResponse, idle_timeout_seconds: float
+) -> UpstreamError:
+    body = await gathered(chunks(worker, response, idle_timeout_seconds))
+    return UpstreamError("status", response.status, body)
 
 
-async def _events(response: aiohttp.ClientResponse, idle_timeout_seconds: float) -> AsyncIterator[Chunk]:
+async def _events(
+    worker: Worker, response: aiohttp.ClientResponse, idle_timeout_seconds: float
+) -> AsyncIterator[Chunk]:
     if response.status != 200:
-        raise await _refusal(response, idle_timeout_seconds)
+        raise await _refusal(worker, response, idle_timeout_seconds)
     splitter = sse.EventSplitter()
-    async for data in chunks(response, idle_timeout_seconds):
+    async for data in chunks(worker, response, idle_timeout_seconds):
         for event in splitter.feed(data):
             if event == sse.DONE:
                 return

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from dpd_router import sse
 from dpd_router.config import Settings
@@ -22,7 +23,7 @@ from dpd_router.transfer.base import FallbackError, Served, Transfer
 from dpd_router.transfer.decoding import ErrorEventError
 from dpd_router.transfer.lane import Lane, own_headers
 from dpd_router.trouble import Trouble
-from dpd_router.upstream import Upstream, UpstreamError, chunks
+from dpd_router.upstream import Upstream, UpstreamError, chunks, gathered
 
 
 class _Answer(msgspec.Struct):
@@ -98,7 +99,11 @@ class LandTransfer(Transfer):
         with self._pool.busy(handoff.decoder):
             try:
                 upstream = await self._upstream.open(
-                    handoff.decoder, generation.kind, encode_json(body), generation.headers
+                    handoff.decoder,
+                    generation.kind,
+                    encode_json(body),
+                    generation.headers,
+                    idle_timeout_seconds=self._timeouts.idle_timeout_seconds,
                 )
             except UpstreamError as error:
                 self._failed(handoff, error)
@@ -117,10 +122,8 @@ class LandTransfer(Transfer):
         handoff: Handoff,
         upstream: aiohttp.ClientResponse,
     ) -> web.StreamResponse:
-        body = bytearray()
         try:
-            async for data in chunks(upstream, self._timeouts.idle_timeout_seconds):
-                body += data
+            body = await gathered(chunks(handoff.decoder, upstream, self._timeouts.idle_timeout_seconds))
         except UpstreamError as error:
             self._failed(handoff, error)
             raise FallbackError(Reason.DECODE_FAILED) from error
@@ -128,9 +131,11 @@ class LandTransfer(Transfer):
             self._failed(handoff, UpstreamError("status", upstream.status))
             raise FallbackError(Reason.DECODE_FAILED)
         if upstream.status == 200:
-            self._check(handoff, bytes(body))
+            self._check(handoff, body)
         self._metrics.answered("disaggregated", generation.arrived_at)
-        response = web.Response(status=upstream.status, body=bytes(body), headers=_headers(upstream))
+        response = web.Response(
+            status=upstream.status, body=body, headers=_headers(upstream, generation.request_id)
+        )
         await response.prepare(request)
         await response.write_eof()
         return response
@@ -151,7 +156,7 @@ class LandTransfer(Transfer):
             self._failed(handoff, error)
             raise FallbackError(Reason.DECODE_FAILED) from error
         self._metrics.answered("disaggregated", generation.arrived_at)
-        response = web.StreamResponse(headers=_headers(upstream))
+        response = web.StreamResponse(headers=_headers(upstream, generation.request_id))
         await response.prepare(request)
         await response.write(first)
         try:
@@ -168,7 +173,7 @@ class LandTransfer(Transfer):
     ) -> AsyncIterator[bytes]:
         """Yield complete events, without the usage that the client did not ask for."""
         splitter = sse.EventSplitter()
-        async for data in chunks(upstream, self._timeouts.idle_timeout_seconds):
+        async for data in chunks(handoff.decoder, upstream, self._timeouts.idle_timeout_seconds):
             shown = bytearray()
             done = False
             for event in splitter.feed(data):
@@ -199,6 +204,10 @@ class LandTransfer(Transfer):
         return not parsed.choices
 
 
-def _headers(upstream: aiohttp.ClientResponse) -> list[tuple[str, str]]:
-    kept = [(name, value) for name, value in upstream.headers.items() if name.lower() not in NOT_FOR_CLIENTS]
-    return [*kept, (DECISION_HEADER, "disaggregated")]
+def _headers(upstream: aiohttp.ClientResponse, request_id: str) -> CIMultiDict[str]:
+    kept = CIMultiDict(
+        (name, value) for name, value in upstream.headers.items() if name.lower() not in NOT_FOR_CLIENTS
+    )
+    kept.setdefault("X-Request-Id", request_id)
+    kept[DECISION_HEADER] = "disaggregated"
+    return kept

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import AsyncIterator, Container
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,8 @@ from dpd_router.transfer.base import FallbackError, NotTakenError, prefill_reaso
 from dpd_router.transfer.decoding import Choice
 from dpd_router.transfer.prefill import Prefill
 from dpd_router.upstream import JSON_HEADERS, UpstreamError, read_answer
+
+_TRACE_HEADERS: Final = frozenset({"traceparent", "tracestate", "baggage"})
 
 
 class _Returned(msgspec.Struct):
@@ -243,11 +245,12 @@ class Lane:
 
 def own_headers(generation: Generation, request_id: str) -> dict[str, str]:
     """Return the headers of a request that the router makes itself, with the client's trace."""
-    trace = {
-        name: value
-        for name, value in generation.headers.items()
-        if name.lower() in {"traceparent", "tracestate", "baggage"}
-    }
+    trace: dict[str, str] = {}
+    for name, value in generation.headers.items():
+        lowered = name.lower()
+        if lowered in _TRACE_HEADERS:
+            # a list may come in several lines
+            trace[lowered] = f"{trace[lowered]}, {value}" if lowered in trace else value
     return {**JSON_HEADERS, **trace, "X-Request-Id": request_id}
 
 
