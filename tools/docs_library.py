@@ -5,9 +5,10 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hyperpod_dpd
-from tools.public_api import describe
+from tools.public_api import describe, handed_out
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "library.md"
 
@@ -35,6 +36,13 @@ AREAS = {
 
 _ELSEWHERE = ("_version", "spec")
 
+RETURNED = """\
+## What these hand out
+
+Results and attributes of the names above. They are met and not imported: a type checker knows them, and their attributes are
+as stable as the names.
+"""
+
 
 def page() -> str:
     """Return the page."""
@@ -46,7 +54,11 @@ def page() -> str:
             key=lambda name: (name[0].islower(), name.lower()),
         )
         if names:
-            parts += [f"## {title}\n", *("\n".join(_entry(name)) for name in names)]
+            parts += [
+                f"## {title}\n",
+                *("\n".join(_entry(name, getattr(hyperpod_dpd, name))) for name in names),
+            ]
+    parts += [RETURNED, *("\n".join(_entry(name, thing)) for name, thing in handed_out().items())]
     return "\n".join(parts)
 
 
@@ -62,15 +74,14 @@ def _within(module: str, packages: tuple[str, ...]) -> bool:
     return any(below == package or below.startswith(f"{package}.") for package in packages)
 
 
-def _entry(name: str) -> Iterator[str]:
-    thing = getattr(hyperpod_dpd, name)
+def _entry(name: str, thing: Any) -> Iterator[str]:
     yield f"### {name}"
     yield ""
     described = inspect.getdoc(thing) if inspect.isclass(thing) or inspect.isfunction(thing) else None
     yield _prose(described or "Declares a rule; [how](../contributing/add-a-rule.md).")
     yield ""
     yield "```py"
-    yield "\n".join(_wrapped(line) for line in describe(name))
+    yield "\n".join(_wrapped(line) for line in describe(name, thing))
     yield "```"
     yield ""
     called = inspect.getdoc(thing.__init__) if inspect.isclass(thing) else described

@@ -11,6 +11,8 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from hyperpod_dpd.builds.project import BuildProject
@@ -33,7 +35,11 @@ class BuildRunner(Construct):
 
     Attributes:
         build_logs: log group of its builds.
+        function: the function.
     """
+
+    build_logs: logs.LogGroup
+    function: lambda_.Function
 
     def __init__(
         self,
@@ -57,7 +63,7 @@ class BuildRunner(Construct):
         self.build_logs = log_group(
             self, "BuildLogs", key=log_key, retention_days=log_retention_days, removal_policy=removal_policy
         )
-        self.function, self._role = own_function(
+        self.function, _ = own_function(
             self,
             folder=_HANDLER,
             description="Starts builds for CloudFormation and answers when they have ended",
@@ -68,34 +74,6 @@ class BuildRunner(Construct):
             log_key=log_key,
             log_retention_days=log_retention_days,
             removal_policy=removal_policy,
-        )
-
-    def serve(self, scope: Construct, project: BuildProject) -> events.Rule:
-        """Let the function run builds of `project`; return the rule that tells it of their ends."""
-        self._role.add_to_policy(
-            iam.PolicyStatement(
-                actions=[
-                    "codebuild:BatchGetBuilds",
-                    "codebuild:ListBuildsForProject",
-                    "codebuild:StartBuild",
-                    "codebuild:StopBuild",
-                ],
-                resources=[project.project.attr_arn],
-            )
-        )
-        return events.Rule(
-            scope,
-            "Ended",
-            description=f"Ended: {project.project.description}",
-            event_pattern=events.EventPattern(
-                source=["aws.codebuild"],
-                detail_type=["CodeBuild Build State Change"],
-                detail={
-                    "project-name": [project.project.ref],
-                    "build-status": ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"],
-                },
-            ),
-            targets=[targets.LambdaFunction(self.function)],
         )
 
 
@@ -153,7 +131,7 @@ class BuildRun(Construct):
                 f"a wait takes one result: given {', '.join(f'`{name}`' for name in exports)} of build "
                 f"`{self.node.path}`. help: export one variable"
             )
-        ended = runner.serve(self, project)
+        ended = self._tell(runner, project)
         properties: dict[str, Any] = {
             "Project": project.project.ref,
             "Source": project.location,
@@ -176,6 +154,34 @@ class BuildRun(Construct):
         )
         # without the rule nobody would answer
         self.resource.node.add_dependency(ended, runner.function)
+
+    def _tell(self, runner: BuildRunner, project: BuildProject) -> events.Rule:
+        """Let the function run builds of `project`; return the rule that tells it of their ends."""
+        runner.function.add_to_role_policy(
+            iam.PolicyStatement(
+                actions=[
+                    "codebuild:BatchGetBuilds",
+                    "codebuild:ListBuildsForProject",
+                    "codebuild:StartBuild",
+                    "codebuild:StopBuild",
+                ],
+                resources=[project.project.attr_arn],
+            )
+        )
+        return events.Rule(
+            self,
+            "Ended",
+            description=f"Ended: {project.project.description}",
+            event_pattern=events.EventPattern(
+                source=["aws.codebuild"],
+                detail_type=["CodeBuild Build State Change"],
+                detail={
+                    "project-name": [project.project.ref],
+                    "build-status": ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"],
+                },
+            ),
+            targets=[targets.LambdaFunction(runner.function)],
+        )
 
 
 class BuildWait(Construct):

@@ -18,7 +18,17 @@ class Source:
 
 
 class UnknownCatalogEntryError(LookupError):
-    """A name that the catalog does not have; the message lists the names it has."""
+    """A name that the catalog does not have; the message lists the names it has.
+
+    Attributes:
+        kind: of what it is the name, such as `region`.
+        name: the name.
+        known: the names that the catalog has.
+    """
+
+    kind: str
+    name: str
+    known: tuple[str, ...]
 
     def __init__(self, kind: str, name: str, known: tuple[str, ...], help_text: str = "") -> None:
         self.kind, self.name, self.known = kind, name, known

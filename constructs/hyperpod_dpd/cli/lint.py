@@ -7,8 +7,8 @@ from pathlib import Path
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.output import Format, add_format, counted, paint, print_finding, print_json
-from hyperpod_dpd.lint import LintReport, UnreadableManifestError, lint_manifests
-from hyperpod_dpd.lint.check import not_acceptable
+from hyperpod_dpd.lint.check import Linted, lint_documents, not_acceptable
+from hyperpod_dpd.lint.read import UnreadableManifestError, read
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def _run(arguments: Namespace) -> Exit:
             print(f"{paint('error', 'error', sys.stderr)}: {text}", file=sys.stderr)
         return Exit.UNREADABLE
     try:
-        report = lint_manifests(arguments.paths, accept=accept)
+        report = lint_documents(read(arguments.paths), accept=accept)
     except UnreadableManifestError as error:
         return _say_unreadable(error, arguments.format)
     if arguments.format == Format.JSON:
@@ -61,11 +61,11 @@ examples: dpd lint manifests/rendered/llama-3-3-70b-p5/self-managed
 )
 
 
-def _print_text(report: LintReport, paths: list[Path]) -> None:
+def _print_text(report: Linted, paths: list[Path]) -> None:
     for finding in report.findings:
         print_finding(finding)
     for note in report.notes:
-        print(f"{note.node.file}:{note.node.line}: note: {note.says}", file=sys.stderr)
+        print(note, file=sys.stderr)
     workers = list(report.manifests.workers)
     counts = (
         counted(len(report.errors), "error"),
@@ -77,13 +77,13 @@ def _print_text(report: LintReport, paths: list[Path]) -> None:
     print(f"{' '.join(map(str, paths))}: {', '.join(counts)} ({seen})", flush=True)
 
 
-def _as_dict(report: LintReport) -> dict[str, object]:
+def _as_dict(report: Linted) -> dict[str, object]:
     return {
         "readable": True,
         "findings": [finding.as_dict() for finding in report.findings],
         "accepted": [finding.as_dict() for finding in report.accepted],
         "notes": [
-            {"file": note.node.file, "line": note.node.line, "path": note.node.path, "says": note.says}
+            {"file": note.file, "line": note.line, "path": note.path, "says": note.says}
             for note in report.notes
         ],
         "recognised": [

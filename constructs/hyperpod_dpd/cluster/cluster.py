@@ -26,6 +26,11 @@ class DpdCluster(Construct):
         ready: system nodes, add-ons and security group rules, to depend on.
     """
 
+    cluster: eks.Cluster
+    oidc_provider: eks.OidcProviderNative
+    system_nodes: eks.Nodegroup
+    ready: IDependable
+
     def __init__(
         self,
         scope: Construct,
@@ -69,18 +74,17 @@ class DpdCluster(Construct):
         )
         Administrators(self, "Administrators", cluster=self.cluster, principals=spec.administrators)
         before_nodes = self._addons(AddonPhase.BEFORE_NODES, spec, network_policies)
-        self.system_nodes = SystemNodeGroup(
+        nodes = SystemNodeGroup(
             self, "SystemNodes", spec=spec.system_nodes, cluster=self.cluster, network=network
         )
-        self.system_nodes.group.node.add_dependency(before_nodes.ready)
+        self.system_nodes = nodes.group
+        self.system_nodes.node.add_dependency(before_nodes.ready)
         on_nodes = self._addons(AddonPhase.SYSTEM_NODES, spec, network_policies)
-        on_nodes.node.add_dependency(self.system_nodes.group)
+        on_nodes.node.add_dependency(self.system_nodes)
         rules = self._open_between(network)
-        self.ready: IDependable = DependencyGroup(
-            self.system_nodes, before_nodes.ready, on_nodes.ready, *rules
-        )
+        self.ready = DependencyGroup(nodes, before_nodes.ready, on_nodes.ready, *rules)
         if removal_policy is not cdk.RemovalPolicy.DESTROY:
-            _keep(self.oidc_provider, self.system_nodes, *rules)
+            _keep(self.oidc_provider, nodes, *rules)
 
     @property
     def connections(self) -> ec2.Connections:

@@ -28,6 +28,10 @@ class Kubectl(Construct):
         ready: the way in, to depend on: without it the first chart is refused.
     """
 
+    cluster: eks.ICluster
+    security_group: ec2.SecurityGroup
+    ready: IDependable
+
     def __init__(self, scope: Construct, construct_id: str, *, handle: ClusterHandle) -> None:
         """Open the way into the cluster of `handle`, with everything that a cluster administrator may do."""
         super().__init__(scope, construct_id)
@@ -90,7 +94,7 @@ class Kubectl(Construct):
         )
         # the provider with its log groups: a function that runs before its group exists makes it itself, and the name is
         # taken when CloudFormation comes (aws-cdk #667)
-        self.ready: IDependable = DependencyGroup(access, way_out, way_in, provider)
+        self.ready = DependencyGroup(access, way_out, way_in, provider)
 
     @property
     def connections(self) -> ec2.Connections:

@@ -26,7 +26,13 @@ class Obstacle:
 
 
 class UnresolvedError(LookupError):
-    """A deployment names something that does not exist or does not go together; `obstacles` holds every reason."""
+    """A deployment names something that does not exist or does not go together.
+
+    Attributes:
+        obstacles: every reason.
+    """
+
+    obstacles: tuple[Obstacle, ...]
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
         self.obstacles = tuple(obstacles)

@@ -65,7 +65,7 @@ class ProofJob(Construct):
             revision: changes with what is proven. A Job cannot be changed, so another revision is another Job.
 
         Raises:
-            NotProvableError: the profile hands nothing over.
+            ValueError: the profile hands nothing over.
             UnresolvedError: something that the deployment names does not exist or does not go together.
         """
         super().__init__(scope, construct_id)
@@ -168,7 +168,7 @@ def render_proof(deployment: Deployment, profile: Profile, *, revision: str) -> 
     It is not part of the profile: it shall run once workers are ready.
 
     Raises:
-        NotProvableError: the profile hands nothing over.
+        ValueError: the profile hands nothing over.
         UnresolvedError: something that the deployment names does not exist or does not go together.
     """
     app = App()

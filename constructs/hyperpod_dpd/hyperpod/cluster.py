@@ -37,6 +37,9 @@ class HyperPodCluster(Construct):
         role: execution role of its nodes.
     """
 
+    cluster: sagemaker.CfnCluster
+    role: iam.Role
+
     def __init__(
         self,
         scope: Construct,

@@ -1,5 +1,6 @@
 """Copies of public images and charts in the account's registry."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -32,6 +33,10 @@ class PublicImageMirror(Construct):
         bindings: what rendered objects need of it.
         ready: what to depend on before a copy is pulled.
     """
+
+    registry: str
+    bindings: Mapping[Binding, str]
+    ready: IDependable
 
     def __init__(
         self,
@@ -95,7 +100,7 @@ class PublicImageMirror(Construct):
             },
             wait=wait,
         )
-        self.ready: IDependable = wait.condition
+        self.ready = wait.condition
 
 
 def _asset(scope: Construct, sources: Path) -> assets.Asset:

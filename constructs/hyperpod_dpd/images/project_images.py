@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -43,6 +44,10 @@ class ProjectImages(Construct):
         revision: changes whenever an image may change; known at synthesis.
     """
 
+    bindings: Mapping[Binding, str]
+    ready: IDependable
+    revision: str
+
     def __init__(
         self,
         scope: Construct,
@@ -67,14 +72,12 @@ class ProjectImages(Construct):
         """
         super().__init__(scope, construct_id)
         given = {name: getattr(deployment.platform.images, name) for name in PROJECT_IMAGES}
-        self.bindings: dict[Binding, str] = {
-            _BINDINGS[name]: image for name, image in given.items() if image is not None
-        }
+        self.bindings = {_BINDINGS[name]: image for name, image in given.items() if image is not None}
         tags = dict[str, str]()
         for name in images_built(deployment):
             wait, tags[name] = self._build(name, deployment, builds, sources)
             self.bindings[_BINDINGS[name]] = wait.result
-        self.ready: IDependable = self
+        self.ready = self
         self.revision = hashlib.sha256(json.dumps([given, tags], sort_keys=True).encode()).hexdigest()[:12]
 
     def _build(

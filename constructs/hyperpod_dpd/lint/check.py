@@ -24,8 +24,6 @@ class LintReport:
     notes: tuple[Note, ...]
     """What was assumed, and what could not be compared for want of it."""
 
-    manifests: ManifestSet
-
     @property
     def errors(self) -> tuple[Finding, ...]:
         """What cannot work, or would silently do something else."""
@@ -35,6 +33,13 @@ class LintReport:
     def warnings(self) -> tuple[Finding, ...]:
         """What deserves a look, the unknown included."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+
+
+@record
+class Linted(LintReport):
+    """A report together with what the manifests were taken for."""
+
+    manifests: ManifestSet
 
 
 def lint_manifests(paths: str | Path | Sequence[str | Path], *, accept: Collection[str] = ()) -> LintReport:
@@ -69,7 +74,7 @@ def not_acceptable(rule_ids: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def lint_documents(documents: tuple[Node, ...], *, accept: Collection[str] = ()) -> LintReport:
+def lint_documents(documents: tuple[Node, ...], *, accept: Collection[str] = ()) -> Linted:
     """Lint documents that were read already."""
     manifests = recognise(documents)
     found = sorted(
@@ -82,7 +87,7 @@ def lint_documents(documents: tuple[Node, ...], *, accept: Collection[str] = ())
     )
     unique = list(dict.fromkeys(found))
     accepted = [each for each in unique if each.rule in accept and each.severity is Severity.WARNING]
-    return LintReport(
+    return Linted(
         findings=tuple(each for each in unique if each not in accepted),
         accepted=tuple(accepted),
         notes=manifests.notes,

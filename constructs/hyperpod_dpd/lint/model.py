@@ -62,8 +62,19 @@ def fault(
 class Note:
     """Something that was assumed or could not be compared; no finding."""
 
-    node: Node
+    file: str
+    line: int
+    path: str
+    """Where in the document."""
     says: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: note: {self.says}"
+
+
+def note(node: Node, says: str) -> Note:
+    """Return a note at `node`."""
+    return Note(file=node.file, line=node.line, path=node.path, says=says)
 
 
 @record

@@ -47,7 +47,13 @@ class Unreadable:
 
 
 class UnreadableManifestError(ValueError):
-    """Some files are not manifests; `reasons` holds every reason."""
+    """Some files are not manifests.
+
+    Attributes:
+        reasons: every reason.
+    """
+
+    reasons: tuple[Unreadable, ...]
 
     def __init__(self, reasons: Sequence[Unreadable]) -> None:
         self.reasons = tuple(reasons)

@@ -22,6 +22,7 @@ from hyperpod_dpd.lint.model import (
     Router,
     Worker,
     fault,
+    note,
 )
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.lint.objects import objects
@@ -227,15 +228,15 @@ def _notes(workers: Sequence[Worker]) -> Iterator[Note]:
             continue
         assumption = worker.engine.assumption(lmcache=worker.through_lmcache)
         if assumption is not None:
-            yield Note(node=worker.image or worker.node, says=f"image of {worker}: {assumption}")
+            yield note(worker.image or worker.node, f"image of {worker}: {assumption}")
         if worker.geometry is None:
-            yield Note(
-                node=worker.node,
-                says=f"{worker}: the catalog does not know its model, so memory and PD buffer were not computed",
+            yield note(
+                worker.node,
+                f"{worker}: the catalog does not know its model, so memory and PD buffer were not computed",
             )
         if worker.instance is None:
-            yield Note(
-                node=worker.node,
-                says=f"{worker}: no `node.kubernetes.io/instance-type` is required, so its memory and EFA devices "
+            yield note(
+                worker.node,
+                f"{worker}: no `node.kubernetes.io/instance-type` is required, so its memory and EFA devices "
                 "were not compared with an instance type",
             )

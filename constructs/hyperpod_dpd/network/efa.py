@@ -25,6 +25,9 @@ class EfaSecurityGroup(Construct):
         rules: its rules, to depend on: the id of a group says nothing about whether its rules exist yet.
     """
 
+    security_group: ec2.SecurityGroup
+    rules: Sequence[cdk.CfnResource]
+
     def __init__(
         self,
         scope: Construct,
@@ -60,7 +63,7 @@ class EfaSecurityGroup(Construct):
         rules.extend(
             self._ingress(f"HttpsFrom{cidr}", "HTTPS", cidr=cidr, tcp=(443, 443)) for cidr in https_from_cidrs
         )
-        self.rules: Sequence[cdk.CfnResource] = tuple(rules)
+        self.rules = tuple(rules)
 
     @property
     def connections(self) -> ec2.Connections:

@@ -37,6 +37,16 @@ class DpdNetwork(Construct):
         efa_rules: rules of that group, to depend on.
     """
 
+    vpc: ec2.IVpc
+    vpc_cidrs: Sequence[str]
+    cluster_subnets: Sequence[ec2.ISubnet]
+    system_subnets: Sequence[ec2.ISubnet]
+    public_subnets: Sequence[ec2.ISubnet]
+    gpu_subnet: ec2.ISubnet
+    gpu_route: cdk.CfnResource
+    efa_security_group: ec2.ISecurityGroup
+    efa_rules: Sequence[cdk.CfnResource]
+
     def __init__(
         self,
         scope: Construct,
@@ -71,18 +81,18 @@ class DpdNetwork(Construct):
             tags=[cdk.CfnTag(key="Name", value=name)],
         )
         self._private_routes = self._route_table("private")
-        self.vpc_cidrs: Sequence[str] = self._plan.vpc_cidrs
-        self.cluster_subnets: Sequence[ec2.ISubnet] = self._control_plane_subnets()
-        self.system_subnets: Sequence[ec2.ISubnet] = self._system_subnets()
+        self.vpc_cidrs = self._plan.vpc_cidrs
+        self.cluster_subnets = self._control_plane_subnets()
+        self.system_subnets = self._system_subnets()
         gpu = self._gpu_subnet()
         self.gpu_subnet = gpu.subnet
-        self.gpu_route: cdk.CfnResource = gpu.association
-        self.public_subnets: Sequence[ec2.ISubnet] = ()
+        self.gpu_route = gpu.association
+        self.public_subnets = ()
         if spec.egress == "nat":
             self.public_subnets = self._internet_access()
         self.vpc = self._vpc_interface()
         efa = EfaSecurityGroup(self, "Efa", vpc=self.vpc)
-        self.efa_security_group: ec2.ISecurityGroup = efa.security_group
+        self.efa_security_group = efa.security_group
         self.efa_rules = efa.rules
         self._s3_endpoint()
         if spec.has_interface_endpoints:

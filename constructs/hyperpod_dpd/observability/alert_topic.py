@@ -20,6 +20,8 @@ class AlertTopic(Construct):
         topic: the topic.
     """
 
+    topic: sns.ITopic
+
     def __init__(
         self,
         scope: Construct,
@@ -38,7 +40,7 @@ class AlertTopic(Construct):
         """
         super().__init__(scope, construct_id)
         alerts = deployment.platform.alerts
-        self.topic: sns.ITopic = (
+        self.topic = (
             sns.Topic.from_topic_arn(self, "Topic", alerts.topic_arn)
             if alerts.topic_arn
             else self._created(deployment, removal_policy)

@@ -8,7 +8,13 @@ from hyperpod_dpd.spec import Deployment
 
 
 class ManagedRules(Construct):
-    """A rule groups namespace, named like the deployment: several share a workspace."""
+    """A rule groups namespace, named like the deployment: several share a workspace.
+
+    Attributes:
+        namespace: the rules.
+    """
+
+    namespace: aps.CfnRuleGroupsNamespace
 
     def __init__(
         self,
@@ -30,7 +36,7 @@ class ManagedRules(Construct):
 
         Raises:
             UnresolvedError: something that the deployment names does not exist or does not go together.
-            LimitOutsideBucketsError: an SLO is beyond the last bucket of its histogram.
+            ValueError: an SLO is beyond the last bucket of its histogram.
         """
         super().__init__(scope, construct_id)
         groups = rule_groups(deployment, disaggregates=disaggregates)

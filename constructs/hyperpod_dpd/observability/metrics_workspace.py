@@ -1,5 +1,6 @@
 """The workspace of Amazon Managed Service for Prometheus that a cluster's metrics and alerts go through."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import aws_cdk as cdk
@@ -28,6 +29,11 @@ class MetricsWorkspace(Construct):
         url: its address, without a slash or `/api/v1` at the end.
         bindings: what reviewed YAML wants to know about it.
     """
+
+    workspace: aps.CfnWorkspace
+    arn: str
+    url: str
+    bindings: Mapping[Binding, str]
 
     def __init__(
         self,
@@ -82,7 +88,7 @@ class MetricsWorkspace(Construct):
         )
         self.workspace.apply_removal_policy(removal_policy)
         self.workspace.node.add_dependency(topic)
-        self.arn: str = self.workspace.attr_arn
+        self.arn = self.workspace.attr_arn
         # `attr_prometheus_endpoint` ends with a slash, which the collector's and the add-on's configuration must not have
         self.url = (
             f"https://aps-workspaces.{region}.amazonaws.com/workspaces/{self.workspace.attr_workspace_id}"

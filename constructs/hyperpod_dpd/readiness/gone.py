@@ -20,6 +20,8 @@ class Gone(Construct):
         resource: what installs objects into the namespaces depends on this, so that it is deleted before.
     """
 
+    resource: cdk.CustomResource
+
     def __init__(
         self,
         scope: Construct,

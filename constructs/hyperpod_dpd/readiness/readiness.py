@@ -10,6 +10,7 @@ from typing import Final
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, DependencyGroup, IDependable
 
 from hyperpod_dpd.cluster.handle import ClusterHandle
@@ -34,6 +35,10 @@ class Readiness(Construct):
         role: its role; a wait adds that its own schedule may be stopped.
         ready: its rights in Kubernetes, to depend on.
     """
+
+    function: lambda_.Function
+    role: iam.Role
+    ready: IDependable
 
     def __init__(
         self,
@@ -83,7 +88,7 @@ class Readiness(Construct):
             principal_arn=self.role.role_arn,
             name=f"hyperpod-dpd-readiness-{name}",
         )
-        self.ready: IDependable = DependencyGroup(kubectl.ready, *rights)
+        self.ready = DependencyGroup(kubectl.ready, *rights)
 
 
 @contextmanager

@@ -33,6 +33,8 @@ class Wait(Construct):
         ready: what depends on the wait's end depends on this.
     """
 
+    ready: IDependable
+
     def __init__(
         self,
         scope: Construct,
@@ -111,7 +113,7 @@ class Wait(Construct):
             parts, "Condition", handle=handle.ref, count=1, timeout=str(int(within.to_seconds()))
         )
         condition.node.add_dependency(rule, stop)
-        self.ready: IDependable = condition
+        self.ready = condition
 
     def _digest(self, asked: list[dict[str, Any]], within: cdk.Duration, revision: str) -> str:
         content = cdk.Stack.of(self).resolve(

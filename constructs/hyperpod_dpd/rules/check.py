@@ -44,7 +44,13 @@ class Report:
 
 
 class DeploymentRefusedError(ValueError):
-    """The rules found errors; the message holds every one of them."""
+    """The rules found errors; the message holds every one of them.
+
+    Attributes:
+        report: everything that they found.
+    """
+
+    report: Report
 
     def __init__(self, report: Report) -> None:
         self.report = report

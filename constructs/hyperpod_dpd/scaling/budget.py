@@ -18,7 +18,12 @@ class MonthlyBudget(Construct):
     The instance groups are all but everything that a deployment costs, and they are billed by SageMaker. They carry no
     cost-allocation tag (the HyperPod cluster is left untagged), so the account's other use of SageMaker in the region
     counts as well. AWS updates billing data a few times a day: the notice comes hours after the cost.
+
+    Attributes:
+        budget: the budget.
     """
+
+    budget: budgets.CfnBudget
 
     def __init__(
         self,

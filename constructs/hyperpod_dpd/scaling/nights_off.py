@@ -10,6 +10,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -48,6 +49,9 @@ class NightsOff(Construct):
         function: sends the counts.
         alarm: a count that could not be sent, which would cost nodes for a night or an endpoint for a day.
     """
+
+    function: lambda_.Function
+    alarm: cloudwatch.Alarm
 
     def __init__(
         self,

@@ -15,7 +15,13 @@ PLACEHOLDER: Final = re.compile(r"\$\{dpd:([^}]*)\}")
 
 
 class BindingError(ValueError):
-    """Placeholders and values do not fit; `problems` holds every reason."""
+    """Placeholders and values do not fit.
+
+    Attributes:
+        problems: every reason.
+    """
+
+    problems: tuple[str, ...]
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         self.problems = problems
@@ -23,7 +29,15 @@ class BindingError(ValueError):
 
 
 class Binding(Enum):
-    """A value that is known only after the stacks are deployed."""
+    """A value that is known only after the stacks are deployed.
+
+    Attributes:
+        meaning: what it is, in words.
+        pattern: what its value looks like.
+    """
+
+    meaning: str
+    pattern: re.Pattern[str]
 
     WORKER_IMAGE = ("image of the workers by digest", forms.IMAGE_BY_DIGEST)
     WORKER_IMAGE_ID = ("first 12 digits of the digest of the workers' image", r"[0-9a-f]{12}")

@@ -111,7 +111,7 @@ class ProfileCharts:
 
         Raises:
             UnresolvedError: something that the deployment names does not exist or does not go together.
-            IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
+            ValueError: the load balancer cannot wait for the longest answer.
         """
         self._app = app
         self._deployment = on_backend(deployment, profile.backend)

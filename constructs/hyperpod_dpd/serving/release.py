@@ -35,6 +35,10 @@ class Release(Construct):
         asset_hash: digest of the chart, which changes with any of its objects.
     """
 
+    chart: eks.HelmChart
+    bindings: Mapping[Binding, str]
+    asset_hash: str
+
     def __init__(
         self,
         scope: Construct,

@@ -75,7 +75,7 @@ def render(deployment: Deployment, profile: Profile) -> Rendering:
     Raises:
         DeploymentRefusedError: the other backend cannot say what the deployment says.
         UnresolvedError: something that the deployment names does not exist or does not go together.
-        IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
+        ValueError: the load balancer cannot wait for the longest answer.
     """
     if profile.backend != deployment.serving.backend:
         report = expressible(deployment, profile)
@@ -122,7 +122,7 @@ def write_profiles(deployment: Deployment, directory: Path) -> dict[Profile, tup
 
     Raises:
         UnresolvedError: something that the deployment names does not exist or does not go together.
-        IdleTimeoutTooLongError: the load balancer cannot wait for the longest answer.
+        ValueError: the load balancer cannot wait for the longest answer.
     """
     profiles = profiles_of(deployment)
     for profile in set(Profile) - set(profiles):

@@ -47,7 +47,13 @@ class Mistake:
 
 
 class UnreadableDeploymentError(ValueError):
-    """The file is not a deployment; `mistakes` holds every reason."""
+    """The file is not a deployment.
+
+    Attributes:
+        mistakes: every reason.
+    """
+
+    mistakes: tuple[Mistake, ...]
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)

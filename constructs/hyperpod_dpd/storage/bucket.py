@@ -41,6 +41,8 @@ class AccessLogs(Construct):
         bucket: the bucket.
     """
 
+    bucket: s3.Bucket
+
     def __init__(
         self,
         scope: Construct,

@@ -1,6 +1,7 @@
 """The bucket from which HyperPod fetches the script that prepares every new node."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
@@ -27,7 +28,10 @@ class LifecycleScripts(Construct):
         upload: the upload; a cluster depends on it, or its first node finds an empty folder.
     """
 
-    on_create = "on_create.sh"
+    bucket: s3.IBucket
+    uri: str
+    on_create: ClassVar[str] = "on_create.sh"
+    upload: s3_deployment.BucketDeployment
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class LifecycleScripts(Construct):
                 removal_policy=kept_when_full(removal_policy),
             ).bucket
         assert bucket is not None
-        self.bucket: s3.IBucket = _readable(bucket)
+        self.bucket = _readable(bucket)
         self.upload = s3_deployment.BucketDeployment(
             self,
             "Upload",

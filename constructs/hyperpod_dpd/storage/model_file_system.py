@@ -1,6 +1,6 @@
 """An FSx for Lustre file system in the GPU zone that shows the model bucket's objects as files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -28,6 +28,11 @@ class ModelFileSystem(Construct):
         security_group: security group of the file system's network interfaces.
         bindings: what the rendered volume needs of it.
     """
+
+    file_system: fsx.CfnFileSystem
+    association: fsx.CfnDataRepositoryAssociation
+    security_group: ec2.CfnSecurityGroup
+    bindings: Mapping[Binding, str]
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """The bucket from which workers, the operator and the file system get the weights."""
 
+from collections.abc import Mapping
 from typing import cast
 
 import aws_cdk as cdk
@@ -22,6 +23,10 @@ class ModelStore(Construct):
         prefix: key prefix of the model's folder, without slashes at its ends.
         bindings: what the rendered objects need of it; nothing where the bucket is given, they name it themselves.
     """
+
+    bucket: s3.IBucket
+    prefix: str
+    bindings: Mapping[Binding, str]
 
     def __init__(
         self,
@@ -51,9 +56,9 @@ class ModelStore(Construct):
                 f"`model.source.type: {deployment.model.source.type}`. help: leave the store out"
             )
         self.prefix = key_prefix(deployment)
-        self.bindings: dict[Binding, str] = {}
+        self.bindings = {}
         if makes_bucket(deployment):
-            self.bucket: s3.IBucket = PrivateBucket(
+            self.bucket = PrivateBucket(
                 self,
                 "Models",
                 access_logs=access_logs,

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from hyperpod_dpd.lint.check import LintReport, lint_documents
+from hyperpod_dpd.lint.check import Linted, lint_documents
 from hyperpod_dpd.lint.command import arguments, count, programs, words
 from hyperpod_dpd.lint.image import engine_versions
 from hyperpod_dpd.lint.model import Worker
@@ -13,7 +13,7 @@ from hyperpod_dpd.lint.read import parse
 from hyperpod_dpd.spec import Role
 
 
-def _report(text: str) -> LintReport:
+def _report(text: str) -> Linted:
     return lint_documents(parse(textwrap.dedent(text), "f.yaml"))
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from hyperpod_dpd.lint import lint_manifests
+from hyperpod_dpd.lint.check import Linted, lint_documents
+from hyperpod_dpd.lint.read import read
 from hyperpod_dpd.rules import Subject, rules
 
 _ROOT = Path(__file__).parents[3]
@@ -17,8 +19,12 @@ _WITHOUT_ENGINE = {"platform", "proof"}
 _RENDERED = sorted(path for path in (_ROOT / "manifests/rendered").glob("*/*") if path.is_dir())
 
 
+def _linted(path: Path) -> Linted:
+    return lint_documents(read([path]))
+
+
 def test_aws_s_own_example_has_warnings_only() -> None:
-    report = lint_manifests([_SETS / "aws-dpd-example.yaml"])
+    report = _linted(_SETS / "aws-dpd-example.yaml")
     assert report.errors == ()
     assert {finding.rule for finding in report.warnings} == {
         "DPD-LINT-414",  # `worker.resources` is ignored beside `pdSpec`
@@ -47,7 +53,7 @@ def test_what_cannot_be_accepted_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("folder", _RENDERED, ids=lambda path: "/".join(path.parts[-2:]))
 def test_rendered_profile_has_no_error_and_nothing_unknown(folder: Path) -> None:
-    report = lint_manifests([folder])
+    report = _linted(folder)
     assert [str(finding) for finding in report.errors] == []
     assert report.manifests.unknown == ()
     assert report.manifests.unresolved == ()
@@ -68,7 +74,7 @@ def test_rendered_profile_warns_of_what_the_deployment_acknowledges_and_of_nothi
 
 @pytest.mark.parametrize("name", ["lmcache-pair", "nixl-pair"])
 def test_sets_written_as_public_ones_are_clean(name: str) -> None:
-    report = lint_manifests([_SETS / name])
+    report = _linted(_SETS / name)
     assert [str(finding) for finding in report.findings] == []
     assert {worker.role.value for worker in report.manifests.workers} == {"prefill", "decode"}
 

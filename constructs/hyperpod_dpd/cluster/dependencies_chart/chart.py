@@ -32,6 +32,8 @@ class HyperPodDependencies(Construct):
         resource: the custom resource; whatever needs the chart depends on it.
     """
 
+    resource: cdk.CustomResource
+
     def __init__(
         self,
         scope: Construct,

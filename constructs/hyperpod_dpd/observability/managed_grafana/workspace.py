@@ -21,6 +21,10 @@ class ManagedGrafana(Construct):
         imported: the resource that has put data source and dashboards in.
     """
 
+    workspace: grafana.CfnWorkspace
+    url: str
+    imported: cdk.CustomResource
+
     def __init__(
         self,
         scope: Construct,

@@ -1,7 +1,7 @@
 """The construct: rules that call a function, the function, and the alarms on what it counts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -59,6 +60,9 @@ class ClusterWatch(Construct):
         function: passes events on and checks the cluster.
         alarms: every alarm by its name without the deployment's.
     """
+
+    function: lambda_.Function
+    alarms: Mapping[str, cloudwatch.Alarm]
 
     def __init__(
         self,

@@ -42,6 +42,9 @@ class ModelImport(Construct):
             with the program's own words.
     """
 
+    started: cdk.CustomResource
+    imported: IDependable
+
     def __init__(
         self,
         scope: Construct,
@@ -108,7 +111,7 @@ class ModelImport(Construct):
         )
         self.started = run.resource
         self.started.node.add_dependency(store)
-        self.imported: IDependable = wait.condition
+        self.imported = wait.condition
 
 
 def _asset(scope: Construct) -> assets.Asset:
