@@ -165,7 +165,7 @@ class WholeAnswer(Answer):
         text = "".join(self._pieces)
         choice: dict[str, Any] = {"index": 0}
         if self._generation.kind is Kind.CHAT:
-            choice["message"] = {"role": self._role, "content": text}
+            choice["message"] = {"role": self._role, "content": text, "refusal": None}
         else:
             choice["text"] = text
         choice |= {

@@ -181,6 +181,7 @@ _ALWAYS_DIRECT: Final = frozenset(
 _NOT_FOR_LAND: Final = _ALWAYS_DIRECT | {Reason.TRUNCATION, Reason.CHAT_RENDERING, Reason.MULTIMODAL}
 _RENDERED_BY_VALUE: Final = frozenset({"reasoning_effort"})
 
+_STREAM_OPTIONS: Final = ("include_usage", "continuous_usage_stats")
 _MESSAGE_FIELDS: Final = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 # vLLM treats a temperature below this as greedy
 _GREEDY_BELOW: Final = 1e-5
@@ -283,7 +284,7 @@ def _neutral(name: str, value: Any) -> bool:
 
 
 def _unchanged_obstacle(body: Json, never: frozenset[Reason]) -> Reason | None:
-    if not _salt_valid(body.get("cache_salt")):
+    if not _salt_valid(body.get("cache_salt")) or not _streaming_valid(body):
         return Reason.INVALID_FIELD
     for name, value in body.items():
         reason = None if _neutral(name, value) else _OBSTACLES.get(name)
@@ -315,11 +316,29 @@ def _handled_fields_valid(generation: Generation) -> bool:
     body = generation.body
     return (
         _stops_valid(body.get("stop"))
-        and type(body.get("stream", False)) in {bool, type(None)}
-        and (generation.stream or not body.get("stream_options"))
+        and _streaming_valid(body)
         and _salt_valid(body.get("cache_salt"))
-        and not (body.get("continue_final_message") and body.get("add_generation_prompt"))
+        # both together are an error, and the second is true unless it is said to be false
+        and not (body.get("continue_final_message") and body.get("add_generation_prompt") is not False)
     )
+
+
+def _streaming_valid(body: Json) -> bool:
+    """Whether a worker cannot read something else than the router in how an answer is to be streamed.
+
+    A worker takes `"yes"` and 1 for true where its parser is lenient, and refuses them where it is strict.
+    """
+    stream, options = body.get("stream"), body.get("stream_options")
+    if not _is_flag(stream):
+        return False
+    if options is None:
+        return True
+    named = isinstance(options, dict) and all(_is_flag(options.get(name)) for name in _STREAM_OPTIONS)
+    return named and stream is True
+
+
+def _is_flag(value: Any) -> bool:
+    return value is None or type(value) is bool
 
 
 def _salt_valid(salt: Any) -> bool:

@@ -86,7 +86,14 @@ def chat(**fields: Any) -> Generation:
         ({"stop": [1]}, Reason.INVALID_FIELD),
         ({"stop": 1}, Reason.INVALID_FIELD),
         ({"stream": "yes"}, Reason.INVALID_FIELD),
+        ({"stream": 1}, Reason.INVALID_FIELD),
         ({"stream_options": {"include_usage": True}}, Reason.INVALID_FIELD),
+        ({"stream_options": {}}, Reason.INVALID_FIELD),
+        ({"stream": True, "stream_options": {}}, None),
+        ({"stream": True, "stream_options": {"include_usage": None, "include_obfuscation": False}}, None),
+        ({"stream": True, "stream_options": {"include_usage": "yes"}}, Reason.INVALID_FIELD),
+        ({"stream": True, "stream_options": {"continuous_usage_stats": 1}}, Reason.INVALID_FIELD),
+        ({"stream": True, "stream_options": "x"}, Reason.INVALID_FIELD),
         ({"cache_salt": ""}, Reason.INVALID_FIELD),
     ],
 )
@@ -118,6 +125,8 @@ def test_completion_by_continuation(fields: dict[str, Any], reason: Reason | Non
         ({"messages": "a"}, Reason.INVALID_FIELD),
         ({"messages": ["a"]}, Reason.INVALID_FIELD),
         ({"chat_template": "x", "chat_template_kwargs": {"a": 1}, "add_generation_prompt": False}, None),
+        ({"continue_final_message": True, "add_generation_prompt": False}, None),
+        ({"continue_final_message": True}, Reason.INVALID_FIELD),
         ({"logprobs": False, "top_logprobs": 0, "tool_choice": "none", "parallel_tool_calls": True}, None),
         ({"logprobs": True}, Reason.LOGPROBS),
         ({"tools": [{}]}, Reason.TOOLS),
@@ -207,3 +216,13 @@ def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(ClientError) as caught:
         parse_body(raw)
     assert (caught.value.status, caught.value.code) == (400, "malformed_json")
+
+
+@pytest.mark.parametrize("routing", [LAND, NIXL])
+@pytest.mark.parametrize(
+    "fields", [{"stream": 1}, {"stream": True, "stream_options": {"include_usage": "yes"}}]
+)
+def test_an_unchanged_request_must_be_read_alike_by_router_and_worker(
+    routing: Routing, fields: dict[str, Any]
+) -> None:
+    assert obstacle(completion(**fields), routing) is Reason.INVALID_FIELD
