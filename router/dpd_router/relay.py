@@ -15,8 +15,9 @@ from aiohttp.abc import AbstractStreamWriter
 
 from dpd_router.http1 import HEAD_LIMIT_BYTES, Framing, Head, request_head
 from dpd_router.pool import Worker
+from dpd_router.sockets import end_when_silent
 from dpd_router.tasks import cancelled
-from dpd_router.upstream import UpstreamError, not_connected
+from dpd_router.upstream import GONE_SECONDS, UpstreamError, not_connected
 
 # uvicorn, vLLM's server, closes a connection that was idle for 5 seconds
 IDLE_SECONDS: Final = 4.0
@@ -239,6 +240,7 @@ class Connection(asyncio.Protocol):
         """Keep the transport."""
         # uvloop's transports have the interface and not the class
         self._transport = cast("asyncio.Transport", transport)
+        end_when_silent(self._transport.get_extra_info("socket"), GONE_SECONDS)
         self._pool.opened(self)
 
     def data_received(self, data: bytes) -> None:

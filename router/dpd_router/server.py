@@ -1,11 +1,9 @@
 """Clients' connections: how many are kept, for how long, and what a client gets that does not speak HTTP."""
 
 import asyncio
-import contextlib
 import logging
-import socket
 from collections.abc import Awaitable, Callable, Container
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -13,12 +11,9 @@ from aiohttp.web_protocol import RequestHandler
 
 from dpd_router.errors import ClientError
 from dpd_router.metrics import Metrics
+from dpd_router.sockets import end_when_silent
 
 log = logging.getLogger(__name__)
-
-# keep-alive probes begin after half of the time in which a client must be heard of; three fit into the rest
-_PROBE_AFTER: Final = 2
-_PROBE_EVERY: Final = 6
 
 
 class ClientConnection(RequestHandler):
@@ -100,7 +95,7 @@ class ClientServer(web.Server):
         """Keep a connection, in place of an idle one where there are too many."""
         super().connection_made(handler, transport)
         self._kept[handler] = None
-        self._end_when_stalled(transport.get_extra_info("socket"))
+        end_when_silent(transport.get_extra_info("socket"), self._stall_seconds)
         if len(self._kept) > self._max_connections:
             self._evict()
 
@@ -108,18 +103,6 @@ class ClientServer(web.Server):
         """Forget a connection."""
         self._kept.pop(handler, None)
         super().connection_lost(handler, exc)
-
-    def _end_when_stalled(self, client: socket.socket) -> None:
-        seconds = max(1, round(self._stall_seconds))
-        options = {
-            socket.TCP_USER_TIMEOUT: max(1, round(self._stall_seconds * 1000)),
-            socket.TCP_KEEPIDLE: max(1, seconds // _PROBE_AFTER),
-            socket.TCP_KEEPINTVL: max(1, seconds // _PROBE_EVERY),
-        }
-        # a client that closes at once has taken its connection along
-        with contextlib.suppress(OSError):
-            for option, value in options.items():
-                client.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def _evict(self) -> None:
         """Close the oldest connection without a request: one that only waits must keep nobody out."""

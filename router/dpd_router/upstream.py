@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import errno
+import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -11,6 +12,7 @@ import msgspec
 
 from dpd_router.config import Timeouts
 from dpd_router.pool import Worker
+from dpd_router.sockets import end_when_silent
 
 _encode = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
@@ -18,6 +20,9 @@ _T = TypeVar("_T")
 JSON_HEADERS: Final = {"Content-Type": "application/json"}
 # a worker's JSON answer to the router's own requests: tokenizing the longest prompt gives about 10 bytes per token
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+# A worker's machine that fails takes its answers along without a word, and TCP alone gives up after a quarter of an
+# hour, or never where it only waits. `--idle-timeout-seconds` is longer, for engines that are.
+GONE_SECONDS: Final = 30.0
 _BUSY_STATUSES: Final = frozenset({408, 429})
 # the router's own want: every worker would look dead to a router without files
 _LOCAL_ERRORS: Final = frozenset(
@@ -112,7 +117,9 @@ class Upstream:
 
     async def start(self) -> None:
         """Open the connection pools."""
-        self._session = self._open_session(aiohttp.TCPConnector(limit=0, keepalive_timeout=4))
+        self._session = self._open_session(
+            aiohttp.TCPConnector(limit=0, keepalive_timeout=4, socket_factory=_open_socket)
+        )
         # A check has to see whether a worker still accepts connections. And aiohttp takes the connection that was idle for
         # longest, so that checks in the other pool would keep all of a burst's connections from ever being closed.
         self._checks = self._open_session(aiohttp.TCPConnector(limit=0, force_close=True))
@@ -204,6 +211,13 @@ class Upstream:
                 )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise classify(error) from error
+
+
+def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    connection = socket.socket(family, kind, protocol)
+    end_when_silent(connection, GONE_SECONDS)
+    return connection
 
 
 async def gathered(pieces: AsyncIterable[bytes]) -> bytes:

@@ -16,7 +16,7 @@ from dpd_router import sse
 from dpd_router.http1 import Framing, Head, request_head
 from dpd_router.pool import Role, Worker
 from dpd_router.relay import IDLE_SECONDS, Connection, Exchange, Outbox, RelayPool
-from dpd_router.upstream import UpstreamError
+from dpd_router.upstream import UpstreamError, _open_socket
 from tests.router.support import LIMIT_SECONDS
 
 CHUNKED_HEAD = (
@@ -254,6 +254,28 @@ async def test_broken_answers(relays: RelayPool, answer: bytes, kind: str) -> No
     async with Server(handler) as server:
         with pytest.raises(UpstreamError, match=kind):
             await send(relays, server.worker)
+
+
+async def test_a_worker_s_machine_that_is_gone_is_noticed(relays: RelayPool) -> None:
+    """What the kernel is told; a machine that vanishes cannot be had in a test."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        await reader.read()
+
+    async with Server(handler) as server:
+        await send(relays, server.worker)
+        (connection,) = relays._open
+        assert connection._transport is not None
+        used = connection._transport.get_extra_info("socket")
+        own = _open_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0)))
+        for sock in (used, own):
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+            assert [sock.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [30_000, 15, 5]
+        own.close()
+        await relays.stop()
 
 
 async def test_silence_is_a_timeout(relays: RelayPool) -> None:
