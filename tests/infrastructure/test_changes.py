@@ -22,7 +22,7 @@ from hyperpod_dpd.spec import (
 )
 from tests.support.deployments import changed, ready
 from tests.support.manifests import BOUND
-from tests.support.synth import Synthesized, synthesize
+from tests.support.synth import KEY, Synthesized, synthesize
 
 _C = Consequence
 _WAIT = {
@@ -141,10 +141,12 @@ _INFRASTRUCTURE: Mapping[str, Any] = {
     "hyperpod__instance_groups__1__capacity": Spot(type="spot"),
     "hyperpod__instance_groups__1__taints": (Taint(key="a", effect="NoSchedule"),),
     "hyperpod__instance_groups__1__volume_gib": 600,
+    "hyperpod__instance_groups__1__volumes_kms_key_arn": KEY,
     "hyperpod__instance_groups__1__deep_health_checks": (),
     "hyperpod__node_recovery": "none",
     "hyperpod__tiered_storage_memory_percent": 20,
     "model__source": S3Source(bucket="other"),
+    "model__source__kms_key_arn": KEY,
     "platform__inference_operator": None,
     "platform__observability_addon": False,
     "platform__scraping": "none",
@@ -168,6 +170,7 @@ _PARTS: Mapping[Consequence, str] = {
     _C.SYSTEM_NODES: "cluster",
     _C.GROUPS: "hyperpod",
     _C.INSTANCE_TYPE: "hyperpod",
+    _C.VOLUME_KEYS: "hyperpod",
     _C.NODES: "hyperpod",
     _C.NODE_SETTINGS: "hyperpod",
     _C.HYPERPOD: "hyperpod",

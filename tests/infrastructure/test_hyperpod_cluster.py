@@ -14,7 +14,7 @@ from hyperpod_dpd.security.logs import logs_key
 from hyperpod_dpd.spec import Deployment, InstanceGroup, Role, Spot, Taint, TrainingPlan
 from hyperpod_dpd.storage import AccessLogs, LifecycleScripts
 from tests.support.deployments import changed, ready
-from tests.support.synth import Synthesized, context, ready_synthesized, synthesize
+from tests.support.synth import KEY, Synthesized, context, deployments, ready_synthesized, synthesize
 
 CLUSTER = "AWS::SageMaker::Cluster"
 PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
@@ -97,7 +97,6 @@ def test_minimum_labels_taints_and_volumes_reach_the_group() -> None:
         taints=(Taint(key="dedicated", value="prefill", effect="NoSchedule"),),
         deep_health_checks=(),
         volume_gib=1000,
-        root_volume_gib=200,
         threads_per_core=1,
     )
     assert group["InstanceCount"] == 4
@@ -108,10 +107,17 @@ def test_minimum_labels_taints_and_volumes_reach_the_group() -> None:
     }
     assert "OnStartDeepHealthChecks" not in group
     assert group["ThreadsPerCore"] == 1
-    assert group["InstanceStorageConfigs"] == [
-        {"EbsVolumeConfig": {"VolumeSizeInGB": 1000}},
-        {"EbsVolumeConfig": {"VolumeSizeInGB": 200, "RootVolume": True}},
+    assert group["InstanceStorageConfigs"] == [{"EbsVolumeConfig": {"VolumeSizeInGB": 1000}}]
+
+
+def test_a_customers_key_encrypts_both_volumes_of_a_group() -> None:
+    with_key, without = _groups(synthesize(deployments()["every-option"]))
+    assert with_key["InstanceStorageConfigs"] == [
+        {"EbsVolumeConfig": {"VolumeSizeInGB": 500, "VolumeKmsKeyId": KEY}},
+        # the size of the root volume is HyperPod's: CreateCluster refuses one
+        {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": KEY}},
     ]
+    assert without["InstanceStorageConfigs"] == [{"EbsVolumeConfig": {"VolumeSizeInGB": 500}}]
 
 
 def test_a_group_may_be_empty() -> None:

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from tests.support.synth import ready_synthesized
+from tests.support.synth import KEY, Synthesized, deployments, ready_synthesized, synthesize
 
 
-def _statements() -> dict[str, Any]:
-    policies = ready_synthesized().resources("hyperpod", "AWS::IAM::Policy").values()
+def _statements(synthesized: Synthesized | None = None) -> dict[str, Any]:
+    policies = (synthesized or ready_synthesized()).resources("hyperpod", "AWS::IAM::Policy").values()
     (policy,) = [body for body in policies if "ExecutionRole" in json.dumps(body["Properties"]["Roles"])]
     return {statement["Sid"]: statement for statement in policy["Properties"]["PolicyDocument"]["Statement"]}
 
@@ -93,3 +93,17 @@ def test_scripts_are_read_and_never_written() -> None:
     statements = _statements()
     assert _actions(statements["ListScripts"]) == {"s3:ListBucket"}
     assert _actions(statements["ReadScripts"]) == {"s3:GetObject"}
+
+
+def test_a_customers_key_of_volumes_is_lent_to_aws_and_only_through_sagemaker() -> None:
+    assert not [sid for sid in _statements() if "VolumeKeys" in sid]
+    statements = _statements(synthesize(deployments()["every-option"]))
+    via_sagemaker = {"kms:ViaService": "sagemaker.us-east-1.amazonaws.com"}
+    lend, describe = statements["LendVolumeKeys"], statements["DescribeVolumeKeys"]
+    assert (lend["Action"], describe["Action"]) == ("kms:CreateGrant", "kms:DescribeKey")
+    assert lend["Resource"] == describe["Resource"] == KEY
+    assert lend["Condition"] == {
+        "StringEquals": via_sagemaker,
+        "Bool": {"kms:GrantIsForAWSResource": "true"},
+    }
+    assert describe["Condition"] == {"StringEquals": via_sagemaker}

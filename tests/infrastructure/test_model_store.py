@@ -27,6 +27,7 @@ from hyperpod_dpd.spec import (
 from hyperpod_dpd.storage import AccessLogs, ModelFileSystem, ModelImport, ModelStore
 from hyperpod_dpd.storage import model_import as import_module
 from tests.support.deployments import changed, ready
+from tests.support.synth import KEY, THEIR_KEY
 from tests.support.template import app, only, resources, synthesized
 
 RETAIN = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
@@ -46,6 +47,11 @@ DEPLOYMENTS: dict[str, Callable[[], Deployment]] = {
         ready(),
         model__source=S3Source(bucket="mine", prefix="llama"),
         model__imported_from=FolderOrigin(type="s3", uri="s3://theirs/models/llama"),
+    ),
+    "with-keys": lambda: changed(
+        ready(),
+        model__source=S3Source(kms_key_arn=KEY),
+        model__imported_from=FolderOrigin(type="s3", uri="s3://theirs/models/llama", kms_key_arn=THEIR_KEY),
     ),
     "fsx": lambda: changed(ready(), model__source=FsxSource(type="fsx", storage_gib=2400)),
 }
@@ -121,6 +127,45 @@ def _allowed(template: Any, role: str, service: str) -> dict[str, str]:
 
 def _environment(template: Any) -> Any:
     return only(template, "Custom::DpdModelImport")[1]["Properties"]["Environment"]
+
+
+def _uses(statements: list[Any], key: str) -> dict[str, Any]:
+    """Return actions on a key, each with its condition."""
+    return {
+        action: statement["Condition"]
+        for statement in statements
+        if statement["Resource"] == key
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+    }
+
+
+def test_a_made_bucket_is_encrypted_with_the_named_key() -> None:
+    (models,) = [
+        body for key, body in resources(_template("with-keys"), "AWS::S3::Bucket").items() if "Models" in key
+    ]
+    assert models["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
+        {
+            "BucketKeyEnabled": True,
+            "ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY},
+        }
+    ]
+
+
+def test_readers_and_the_import_use_each_key_through_s3_of_its_region_only() -> None:
+    stack, template = _synthesized("with-keys")
+    here = {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
+    there = {"StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}}
+    imports = _statements(template, "ModelImport")
+    assert _uses(imports, KEY) == {"kms:Decrypt": here, "kms:GenerateDataKey": here}
+    assert _uses(imports, THEIR_KEY) == {"kms:Decrypt": there}
+    readers = [stack.resolve(statement.to_json()) for statement in stack.store.read_statements()]
+    assert _uses(readers, KEY) == {"kms:Decrypt": here}
+
+
+def test_without_a_key_nobody_gets_one() -> None:
+    stack, template = _synthesized("made")
+    readers = [stack.resolve(statement.to_json()) for statement in stack.store.read_statements()]
+    assert '"s3.' not in json.dumps([*readers, *_statements(template, "ModelImport")])
 
 
 def test_the_made_bucket_is_private_versioned_logged_and_outlives_its_stack() -> None:

@@ -280,6 +280,7 @@ _DATA: Answers = {
         "ChecksumSHA256": base64.b64encode(bytes.fromhex(ARCHIVE)).decode(),
         "ChecksumType": "FULL_OBJECT",
     },
+    ("kms", "DescribeKey"): {"KeyMetadata": {"KeyId": "k", "KeyManager": "CUSTOMER"}},
     ("fsx", "DescribeFileSystems"): {
         "FileSystems": [
             {

@@ -19,6 +19,9 @@ from tests.preflight.aws import ACCOUNT_ID, NOW, Refusal, TableAccount, Web, Web
 from tests.preflight.healthy import PLAN, deployments, healthy, quota, web
 from tests.support.deployments import ROOT, changed
 
+KEY = f"arn:aws:kms:us-east-1:{ACCOUNT_ID}:key/00000000-0000-0000-0000-000000000000"
+THEIR_KEY = f"arn:aws:kms:us-east-1:{ACCOUNT_ID}:key/11111111-1111-1111-1111-111111111111"
+
 Call = tuple[str, str]
 
 
@@ -611,6 +614,27 @@ PLANTED = {
         },
         says=("has no `config.json`", "point `prefix` to the folder"),
     ),
+    "model-under-a-key-that-is-not-named": Planted(
+        check="PRE-DAT-001",
+        path="model.source.kms_key_arn",
+        deployment="bucket",
+        answers={("s3", "HeadObject"): {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KEY}},
+        says=(
+            "readers may not use",
+            "given `bucket: weights` without `kms_key_arn`",
+            f"`config.json` has `{KEY}`",
+            f"set `model.source.kms_key_arn: {KEY}`",
+        ),
+    ),
+    "model-under-another-key": Planted(
+        check="PRE-DAT-001",
+        path="model.imported_from.kms_key_arn",
+        changes={
+            "model__imported_from": FolderOrigin(type="s3", uri="s3://theirs/llama", kms_key_arn=THEIR_KEY)
+        },
+        answers={("s3", "HeadObject"): {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KEY}},
+        says=(f"given `kms_key_arn: {THEIR_KEY}`", f"has `{KEY}`"),
+    ),
     "file-system-absent": Planted(
         check="PRE-DAT-002",
         path="model.source.file_system_id",
@@ -1085,3 +1109,31 @@ def test_a_given_bucket_that_will_be_filled_may_be_empty() -> None:
     for deployment, empty in ((filled, []), (deployments()["bucket"], ["model.source.prefix"])):
         report = preflight(deployment, TableAccount(answers), checks=[by_id("PRE-DAT-001")], gate=GATE)
         assert [finding.problem.path for finding in report.findings] == empty
+
+
+@pytest.mark.parametrize(
+    ("named", "manager"), [(KEY, "CUSTOMER"), (None, "AWS")], ids=["named", "the key of S3 itself"]
+)
+def test_a_model_under_a_key_that_its_readers_may_use_is_no_problem(named: str | None, manager: str) -> None:
+    answers = {
+        **healthy(),
+        ("s3", "HeadObject"): {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KEY},
+        ("kms", "DescribeKey"): {"KeyMetadata": {"KeyId": "k", "KeyManager": manager}},
+    }
+    deployment = changed(deployments()["bucket"], model__source__kms_key_arn=named)
+    report = preflight(deployment, TableAccount(answers), checks=[by_id("PRE-DAT-001")], gate=GATE)
+    assert not [finding for outcome in report.outcomes for finding in outcome.findings]
+
+
+def test_a_key_that_may_not_be_described_is_a_gap() -> None:
+    answers = {
+        **healthy(),
+        ("s3", "HeadObject"): {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": KEY},
+        ("kms", "DescribeKey"): Refusal(code="AccessDeniedException"),
+    }
+    report = preflight(
+        deployments()["bucket"], TableAccount(answers), checks=[by_id("PRE-DAT-001")], gate=GATE
+    )
+    (gap,) = (gap for outcome in report.outcomes for gap in outcome.gaps)
+    assert f"the key `{KEY}` of `bucket: weights`" in str(gap)
+    assert "kms:DescribeKey" in str(gap)

@@ -15,7 +15,7 @@ from tests.support.synth import READY, application, deployments
 
 DEPLOYMENTS = deployments()
 
-OPTIONS = (READY[0], "alone")
+OPTIONS = (READY[0], "alone", "every-option")
 """Deployments that have every construct between them."""
 
 Findings = set[tuple[str, str, str]]

@@ -14,8 +14,10 @@ from hyperpod_dpd.spec import (
     DependenciesChart,
     Deployment,
     ExistingCluster,
+    FolderOrigin,
     FsxSource,
     HubOrigin,
+    S3Source,
     Schedule,
     Spot,
     Taint,
@@ -23,6 +25,9 @@ from hyperpod_dpd.spec import (
 )
 from stacks.build import DeploymentStacks, build
 from tests.support.deployments import ROOT, changed, ready
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000"
+THEIR_KEY = "arn:aws:kms:eu-west-1:210987654321:key/11111111-1111-1111-1111-111111111111"
 
 READY = ("llama-3.3-70b-p5", "llama-3.3-70b-p5en", "llama-3.3-70b-p5-p5en")
 """Names of the ready deployments."""
@@ -46,7 +51,9 @@ SYNTHESES: Mapping[str, Mapping[str, Any]] = {
         "cluster__administrators": ("arn:aws:iam::123456789012:role/admin",),
         "hyperpod__tiered_storage_memory_percent": 20,
         "hyperpod__instance_groups__0__minimum": 1,
-        "hyperpod__instance_groups__0__root_volume_gib": 200,
+        "hyperpod__instance_groups__0__volumes_kms_key_arn": KEY,
+        "model__source": S3Source(kms_key_arn=KEY),
+        "model__imported_from": FolderOrigin(type="s3", uri="s3://theirs/llama", kms_key_arn=THEIR_KEY),
         "hyperpod__instance_groups__0__labels": {"team": "serving"},
         "hyperpod__instance_groups__0__capacity": TrainingPlan(
             type="training-plan", arn="arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
@@ -72,6 +79,9 @@ SYNTHESES: Mapping[str, Mapping[str, Any]] = {
         "platform__monthly_budget_usd": 50_000,
         "model__source": FsxSource(type="fsx"),
         "model__imported_from": HubOrigin(token_secret="mine/hub-token"),
+    },
+    "given-model": {
+        "model__source": S3Source(bucket="mine", prefix="llama"),
     },
     "shared": {
         "cluster__existing": ExistingCluster(

@@ -25,6 +25,10 @@ class Consequence(Enum):
         "other nodes: nothing documents that HyperPod changes this on a group that exists. help: give the group a new "
         "name, so that it is created beside the old one"
     )
+    VOLUME_KEYS = (
+        "refused: HyperPod cannot change the keys of a group's volumes. help: give the group a new name, so that it is "
+        "created beside the old one"
+    )
     NODES = "HyperPod gets another number of nodes: cost and quota change, nodes that stay are not touched"
     NODE_SETTINGS = (
         "HyperPod updates the group in place; nodes that run may keep the old value until they are replaced"
@@ -91,7 +95,7 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "hyperpod.instance_groups[].labels": (_C.NODE_SETTINGS,),
     "hyperpod.instance_groups[].taints": (_C.NODE_SETTINGS, *_BOTH),
     "hyperpod.instance_groups[].volume_gib": (_C.NODE_SETTINGS,),
-    "hyperpod.instance_groups[].root_volume_gib": (_C.NODE_SETTINGS,),
+    "hyperpod.instance_groups[].volumes_kms_key_arn": (_C.VOLUME_KEYS,),
     "hyperpod.instance_groups[].threads_per_core": (_C.NODE_SETTINGS, *_BOTH),
     "hyperpod.instance_groups[].deep_health_checks": (_C.NODE_SETTINGS,),
     "hyperpod.instance_groups[].placement_group": (_C.NODE_SETTINGS,),
@@ -101,7 +105,9 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "hyperpod.tiered_storage_memory_percent": (_C.HYPERPOD,),
     "model.name": _EVERYTHING,
     "model.source": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS, _C.PLATFORM),
+    "model.source.kms_key_arn": (_C.PLATFORM,),
     "model.imported_from": (_C.IMPORT,),
+    "model.imported_from.kms_key_arn": (_C.PLATFORM,),
     "model.repository": (_C.GENERATION, _C.ENDPOINT),
     "model.revision": (_C.GENERATION, _C.ENDPOINT, _C.OBJECTS),
     "model.config_file": _EVERYTHING,

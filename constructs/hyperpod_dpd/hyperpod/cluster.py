@@ -85,6 +85,9 @@ class HyperPodCluster(Construct):
             scripts=scripts.bucket,
             subnet_ids=[subnet_id],
             security_group_ids=[security_group_id],
+            volume_keys=[
+                group.volumes_kms_key_arn for group in spec.instance_groups if group.volumes_kms_key_arn
+            ],
         )
         self.role = execution.role
         self.cluster = sagemaker.CfnCluster(

@@ -1,5 +1,7 @@
 """The role that every node of the cluster runs with."""
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -27,6 +29,7 @@ class ExecutionRole(Construct):
         scripts: s3.IBucket,
         subnet_ids: list[str],
         security_group_ids: list[str],
+        volume_keys: Sequence[str] = (),
     ) -> None:
         """Create the role.
 
@@ -37,6 +40,7 @@ class ExecutionRole(Construct):
             scripts: bucket of the lifecycle scripts.
             subnet_ids: subnets in which the nodes' network interfaces live.
             security_group_ids: security groups of these interfaces.
+            volume_keys: ARNs of the keys of the nodes' volumes.
         """
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
@@ -59,6 +63,7 @@ class ExecutionRole(Construct):
             iam.PolicyStatement(
                 sid="ReadScripts", actions=["s3:GetObject"], resources=[scripts.arn_for_objects("*")]
             ),
+            *_volume_keys(stack, volume_keys),
         ]:
             self.role.add_to_policy(statement)
         self.policies = self.role.node.find_child("DefaultPolicy")
@@ -108,6 +113,28 @@ def _network_interfaces(
                 "ec2:DescribeVpcs",
             ],
             resources=["*"],
+        ),
+    ]
+
+
+def _volume_keys(stack: cdk.Stack, keys: Sequence[str]) -> list[iam.PolicyStatement]:
+    """Return what HyperPod asks of the role before it encrypts volumes with a customer's keys."""
+    if not keys:
+        return []
+    via_service = {"StringEquals": {"kms:ViaService": f"sagemaker.{stack.region}.amazonaws.com"}}
+    resources = sorted(set(keys))
+    return [
+        iam.PolicyStatement(
+            sid="LendVolumeKeys",
+            actions=["kms:CreateGrant"],
+            resources=resources,
+            conditions={**via_service, "Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+        iam.PolicyStatement(
+            sid="DescribeVolumeKeys",
+            actions=["kms:DescribeKey"],
+            resources=resources,
+            conditions=via_service,
         ),
     ]
 

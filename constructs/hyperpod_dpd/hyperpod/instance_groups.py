@@ -55,11 +55,13 @@ def instance_group(
 
 
 def _volumes(group: InstanceGroup) -> list[sagemaker.CfnCluster.ClusterInstanceStorageConfigProperty]:
-    volumes = [_Cluster.ClusterEbsVolumeConfigProperty(volume_size_in_gb=group.volume_gib)]
-    if group.root_volume_gib is not None:
-        volumes.append(
-            _Cluster.ClusterEbsVolumeConfigProperty(volume_size_in_gb=group.root_volume_gib, root_volume=True)
-        )
+    key = group.volumes_kms_key_arn
+    volumes = [
+        _Cluster.ClusterEbsVolumeConfigProperty(volume_size_in_gb=group.volume_gib, volume_kms_key_id=key)
+    ]
+    if key is not None:
+        # HyperPod determines the root volume's size, and takes a key for it only
+        volumes.append(_Cluster.ClusterEbsVolumeConfigProperty(root_volume=True, volume_kms_key_id=key))
     return [_Cluster.ClusterInstanceStorageConfigProperty(ebs_volume_config=volume) for volume in volumes]
 
 

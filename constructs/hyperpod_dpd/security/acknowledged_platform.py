@@ -169,8 +169,14 @@ PLATFORM: Final = (
     ),
     *_platform(
         "ModelImport/Build/Role/DefaultPolicy/Resource",
-        "IAM5[Resource::<ModelStoreModelsBucket10870FC0.Arn>/<model>/*]",
+        "IAM5[Resource::<models>/<model>/*]",
         reason="the import writes the files of one model into one folder; their names are the model's own",
+        optional=True,
+    ),
+    *_platform(
+        "ModelImport/Build/Role/DefaultPolicy/Resource",
+        *_resources("<origin>/*"),
+        reason="the import reads the files of one folder; their names are the model's own",
         optional=True,
     ),
     *_platform(
@@ -184,7 +190,7 @@ PLATFORM: Final = (
         for path in ("MountModel/Resource", "Workers/Role/DefaultPolicy/Resource")
         for row in _platform(
             path,
-            "IAM5[Resource::<ModelStoreModelsBucket10870FC0.Arn>/<model>/*]",
+            "IAM5[Resource::<models>/<model>/*]",
             reason=_READS_MODEL,
             optional=True,
         )
@@ -196,7 +202,7 @@ PLATFORM: Final = (
     ),
     *_platform(
         "Benchmarks/Identity/Role/DefaultPolicy/Resource",
-        "IAM5[Resource::<ModelStoreModelsBucket10870FC0.Arn>/<model>/*]",
+        "IAM5[Resource::<models>/<model>/*]",
         reason=_READS_MODEL,
         optional=True,
     ),

@@ -5,8 +5,9 @@ from typing import Literal
 
 import aws_cdk as cdk
 
+from hyperpod_dpd.derive.model_store import import_origin
 from hyperpod_dpd.serving.model_source import key_prefix
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import Deployment, FolderOrigin, S3Source
 
 Part = Literal["network", "cluster", "hyperpod", "platform", "serving"]
 
@@ -23,7 +24,8 @@ class NagAcknowledgement:
     """Construct path inside the stack."""
     finding: str
     """Finding as cdk-nag names it. What differs between deployments is written `<region>`, `<account>`, `<eks>`
-    and `<hyperpod>` (names of the clusters), `<model>` (folder of the model in its bucket) and `<deployment>`."""
+    and `<hyperpod>` (names of the clusters), `<models>` (ARN of the model's bucket), `<model>` (folder of the model in
+    it), `<origin>` (ARN of the folder that it is imported from) and `<deployment>`."""
     reason: str
     optional: bool = False
     """Whether some deployments do not have the construct."""
@@ -36,8 +38,24 @@ class NagAcknowledgement:
             "region": stack.region,
             "eks": existing.eks_name if existing else deployment.name,
             "hyperpod": existing.hyperpod_name if existing else deployment.cluster_name,
+            "models": _models(deployment),
             "model": key_prefix(deployment),
+            "origin": _origin(deployment),
             "deployment": deployment.name,
         }.items():
             finding = finding.replace(f"<{placeholder}>", value)
         return f"{_PACK}::{_PACK}-{finding}"
+
+
+def _models(deployment: Deployment) -> str:
+    source = deployment.model.source
+    if isinstance(source, S3Source) and source.bucket is not None:
+        return f"arn:aws:s3:::{source.bucket}"
+    return "<ModelStoreModelsBucket10870FC0.Arn>"
+
+
+def _origin(deployment: Deployment) -> str:
+    origin = import_origin(deployment)
+    if not isinstance(origin, FolderOrigin):
+        return "<origin>"
+    return f"arn:aws:s3:::{origin.uri.removeprefix('s3://').strip('/')}"

@@ -96,6 +96,9 @@ Url = Annotated[
         r"(?:https?|grpc)://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[!-~]*)?",
     ),
 ]
+KmsKeyArn = Annotated[
+    str, _Form("the ARN of a KMS key, not of an alias", f"arn:aws[a-z-]*:kms:{_ACCOUNT}:key/[A-Za-z0-9-]+")
+]
 CertificateArn = Annotated[str, _Form("the ARN of a certificate in ACM", CERTIFICATE)]
 WebAclArn = Annotated[
     str,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import annotated_types as at
 from pydantic import Field
 
+from hyperpod_dpd.spec.forms import KmsKeyArn
 from hyperpod_dpd.spec.value import NonEmptyStr, NonNegativeInt, value
 
 
@@ -95,8 +96,9 @@ class InstanceGroup:
     volume_gib: Annotated[int, at.Ge(1), at.Le(16384)] = 500
     """Secondary EBS volume in GiB, mounted at /opt/sagemaker."""
 
-    root_volume_gib: Annotated[int, at.Ge(100), at.Le(16384)] | None = None
-    """Root EBS volume in GiB; by default the image's own size."""
+    volumes_kms_key_arn: KmsKeyArn | None = None
+    """Customer managed key of both EBS volumes of every node, best one for each group; absent: AWS's own. It cannot be
+    changed later."""
 
     threads_per_core: Literal[1, 2] = 2
     """Hardware threads per core. HyperPod takes 1 when absent, which halves the vCPUs of a p5."""

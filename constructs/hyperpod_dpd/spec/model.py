@@ -10,6 +10,7 @@ from hyperpod_dpd.spec.forms import (
     FileSystemId,
     HostName,
     KeyPrefix,
+    KmsKeyArn,
     MountName,
     ObjectName,
     Repository,
@@ -31,6 +32,9 @@ class S3Source:
 
     prefix: KeyPrefix = ""
     """Key prefix of the model folder inside the bucket."""
+
+    kms_key_arn: KmsKeyArn | None = None
+    """Customer managed key of the objects in the bucket, given or made; absent: S3's own."""
 
     delivery: Literal["stream", "sync"] = "stream"
     """`stream`: the engine reads from S3 while it loads. `sync`: an init container copies to node-local NVMe first."""
@@ -102,6 +106,9 @@ class FolderOrigin:
 
     uri: S3Folder
     """Address of the folder that holds `config.json`, such as `s3://my-models/llama`."""
+
+    kms_key_arn: KmsKeyArn | None = None
+    """Customer managed key of the objects in that folder; absent: S3's own."""
 
 
 ModelOrigin = HubOrigin | FolderOrigin

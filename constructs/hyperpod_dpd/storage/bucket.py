@@ -4,6 +4,7 @@ from typing import cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -93,6 +94,7 @@ class PrivateBucket(Construct):
         *,
         name: str | None = None,
         access_logs: AccessLogs,
+        key: kms.IKey | None = None,
         removal_policy: cdk.RemovalPolicy,
     ) -> None:
         """Create it.
@@ -103,12 +105,14 @@ class PrivateBucket(Construct):
             name: bucket name where others expect one, see `bucket_name`; absent: CloudFormation's own, in which the
                 stack's name comes first.
             access_logs: where its access logs go.
+            key: customer managed key of its objects; absent: S3's own.
             removal_policy: whether it outlives the stack; DESTROY also empties it.
         """
         super().__init__(scope, construct_id)
         self.bucket = _bucket(
             self,
             name=name,
+            key=key,
             removal_policy=removal_policy,
             abort_incomplete_multipart_upload_after=cdk.Duration.days(7),
         )
@@ -120,6 +124,7 @@ def _bucket(
     *,
     removal_policy: cdk.RemovalPolicy,
     name: str | None = None,
+    key: kms.IKey | None = None,
     expiration: cdk.Duration | None = None,
     abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
 ) -> s3.Bucket:
@@ -128,7 +133,10 @@ def _bucket(
         "Bucket",
         bucket_name=name,
         # S3's log delivery writes with its service principal, and only with S3's own keys
-        encryption=s3.BucketEncryption.S3_MANAGED,
+        encryption=s3.BucketEncryption.S3_MANAGED if key is None else s3.BucketEncryption.KMS,
+        encryption_key=key,
+        # without it every one of the weights' files is a call of KMS for every worker
+        bucket_key_enabled=None if key is None else True,
         block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         enforce_ssl=True,

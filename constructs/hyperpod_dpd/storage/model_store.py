@@ -5,6 +5,7 @@ from typing import cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -13,6 +14,7 @@ from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.model_source import key_prefix
 from hyperpod_dpd.spec import Deployment, S3Source
 from hyperpod_dpd.storage.bucket import AccessLogs, PrivateBucket
+from hyperpod_dpd.storage.object_key import READ, WRITE, key_statements
 
 
 class ModelStore(Construct):
@@ -56,17 +58,20 @@ class ModelStore(Construct):
                 f"`model.source.type: {deployment.model.source.type}`. help: leave the store out"
             )
         self.prefix = key_prefix(deployment)
+        source = deployment.model.source
+        self._key_arn = source.kms_key_arn if isinstance(source, S3Source) else None
         self.bindings = {}
         if makes_bucket(deployment):
             self.bucket = PrivateBucket(
                 self,
                 "Models",
                 access_logs=access_logs,
+                key=kms.Key.from_key_arn(self, "Key", self._key_arn) if self._key_arn else None,
                 removal_policy=removal_policy,
             ).bucket
             self.bindings[Binding.MODEL_BUCKET] = self.bucket.bucket_name
         else:
-            given = cast(S3Source, deployment.model.source)
+            given = cast(S3Source, source)
             self.bucket = s3.Bucket.from_bucket_name(self, "Models", cast(str, given.bucket))
 
     @property
@@ -85,6 +90,7 @@ class ModelStore(Construct):
             iam.PolicyStatement(
                 actions=["s3:GetObject"], resources=[self.bucket.arn_for_objects(f"{self.prefix}/*")]
             ),
+            *key_statements(self._key_arn, READ),
         ]
 
     def write_statements(self) -> list[iam.PolicyStatement]:
@@ -102,6 +108,7 @@ class ModelStore(Construct):
             iam.PolicyStatement(
                 actions=["s3:DeleteObject"], resources=[self.bucket.arn_for_objects(self.manifest_key)]
             ),
+            *key_statements(self._key_arn, WRITE),
         ]
 
     def grant_read(self, grantee: iam.IGrantable) -> None:

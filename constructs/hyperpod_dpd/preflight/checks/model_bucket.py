@@ -1,4 +1,4 @@
-"""PRE-DAT-001: given buckets are there, and hold the model that is served or imported."""
+"""PRE-DAT-001: given buckets are there, and hold the model that is served or imported, under a named key."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from hyperpod_dpd.derive.model_store import import_origin
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
 from hyperpod_dpd.preflight.check import Check, Gap
-from hyperpod_dpd.preflight.failure import code_of
+from hyperpod_dpd.preflight.failure import code_of, explain
 from hyperpod_dpd.rules.finding import Problem
 from hyperpod_dpd.serving.model_source import key_prefix
 from hyperpod_dpd.spec import Deployment, FolderOrigin, S3Source
@@ -31,6 +31,8 @@ class _Folder:
     """Whether the model has to be there already."""
     near: bool = True
     """Whether the bucket has to be in the deployment's region."""
+    key_arn: str | None = None
+    """Key of the objects, as far as the deployment names one."""
 
 
 def _folders(deployment: Deployment) -> Iterator[_Folder]:
@@ -43,6 +45,7 @@ def _folders(deployment: Deployment) -> Iterator[_Folder]:
             bucket=source.bucket,
             folder=f"{key_prefix(deployment)}/",
             holds_model=origin is None,
+            key_arn=source.kms_key_arn,
         )
     if isinstance(origin, FolderOrigin):
         bucket, _, folder = origin.uri.removeprefix("s3://").partition("/")
@@ -52,6 +55,7 @@ def _folders(deployment: Deployment) -> Iterator[_Folder]:
             bucket=bucket,
             folder=f"{folder.strip('/')}/",
             near=False,
+            key_arn=origin.kms_key_arn,
         )
 
 
@@ -95,7 +99,30 @@ def _look_at(place: _Folder, deployment: Deployment, account: Account) -> Iterat
     yield from _content(place, f"s3://{bucket}/{folder}", sizes)
     if _CONFIG in sizes:
         # listing and reading are two permissions; nodes need both, and so does whoever copies a model
-        client.head_object(Bucket=bucket, Key=f"{folder}{_CONFIG}")
+        head = client.head_object(Bucket=bucket, Key=f"{folder}{_CONFIG}")
+        yield from _key(place, account, region, head.get("SSEKMSKeyId"))
+
+
+def _key(place: _Folder, account: Account, region: str, used: str | None) -> Iterator[Problem | Gap]:
+    """Look at the key of the objects: the roles of their readers get it by the ARN that the file names."""
+    if used is None or used == place.key_arn:
+        return
+    try:
+        about = account.client("kms", region=region).describe_key(KeyId=used)["KeyMetadata"]
+    except ClientError as error:
+        yield explain(error).gap(f"the key `{used}` of {place.given}")
+        return
+    # S3's own key serves everybody in the account who may read the object
+    if about["KeyManager"] == "CUSTOMER":
+        yield Problem(
+            path=f"{place.path}.kms_key_arn",
+            says="the model is encrypted with a key that its readers may not use",
+            given=f"`kms_key_arn: {place.key_arn}`"
+            if place.key_arn
+            else f"{place.given} without `kms_key_arn`",
+            computed=f"`{_CONFIG}` has `{used}`",
+            fix=f"set `{place.path}.kms_key_arn: {used}`, and let the key's policy admit roles of this account",
+        )
 
 
 def _content(folder: _Folder, place: str, sizes: dict[str, int]) -> Iterator[Problem]:
@@ -147,7 +174,7 @@ def _bucket_arns(deployment: Deployment) -> tuple[str, ...]:
 
 CHECK = Check(
     id="PRE-DAT-001",
-    title="given buckets are there, and hold the model that is served or imported",
+    title="given buckets are there, and hold the model that is served or imported, under a named key",
     calls=(
         Call(service="s3", operation="HeadBucket", on=_bucket_arns),
         Call(service="s3", operation="ListObjectsV2", on=_bucket_arns),
@@ -158,6 +185,8 @@ CHECK = Check(
                 f"arn:aws:s3:::{folder.bucket}/{folder.folder}{_CONFIG}" for folder in _folders(deployment)
             ),
         ),
+        # which key it is shows only in the answer before
+        Call(service="kms", operation="DescribeKey"),
     ),
     look=_look,
     applies=lambda deployment: any(_folders(deployment)),

@@ -53,16 +53,15 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
 
 def _volumes(deployment: Deployment, allowed_gib: float) -> Iterator[Problem]:
     for index, group in enumerate(deployment.hyperpod.instance_groups):
-        for key, gib in (("volume_gib", group.volume_gib), ("root_volume_gib", group.root_volume_gib)):
-            if gib is not None and gib > allowed_gib:
-                yield Problem(
-                    path=f"hyperpod.instance_groups[{index}].{key}",
-                    says=f"the account's quota {VOLUME_GIB} is too small",
-                    given=f"`{key}: {gib}`",
-                    limit=f"{allowed_gib:,.0f} GiB",
-                    fix=f"make the volume smaller, or ask for `--service-code sagemaker --quota-code {VOLUME_GIB.code} "
-                    f"--desired-value {gib}`",
-                )
+        if group.volume_gib > allowed_gib:
+            yield Problem(
+                path=f"hyperpod.instance_groups[{index}].volume_gib",
+                says=f"the account's quota {VOLUME_GIB} is too small",
+                given=f"`volume_gib: {group.volume_gib}`",
+                limit=f"{allowed_gib:,.0f} GiB",
+                fix=f"make the volume smaller, or ask for `--service-code sagemaker --quota-code {VOLUME_GIB.code} "
+                f"--desired-value {group.volume_gib}`",
+            )
 
 
 CHECK = Check(

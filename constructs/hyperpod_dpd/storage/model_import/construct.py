@@ -26,6 +26,7 @@ from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin
 from hyperpod_dpd.spec.model import ModelOrigin
 from hyperpod_dpd.storage.model_import.package import stage
 from hyperpod_dpd.storage.model_store import ModelStore
+from hyperpod_dpd.storage.object_key import READ, key_statements
 
 _TIMEOUT_MINUTES = 520
 """Two hours for an empty token, and six and a half for a model: 800 GB at 34 MB/s."""
@@ -141,4 +142,5 @@ def _read_statements(stack: cdk.Stack, origin: ModelOrigin) -> list[iam.PolicySt
             conditions={"StringLike": {"s3:prefix": [f"{folder}/*"]}},
         ),
         iam.PolicyStatement(actions=["s3:GetObject"], resources=[f"{arn}/{folder}/*"]),
+        *key_statements(origin.kms_key_arn, READ),
     ]

@@ -47,6 +47,7 @@ _ROOT = {"AWS": "arn:aws:iam::111122223333:root"}
 _AT = "Resources.It.Properties"
 _EXISTING = {"file_system_id": "fs-0123456789abcdef0", "dns_name": "fs.example", "mount_name": "abcd"}
 _SECRET = "arn:aws:secretsmanager"
+_KMS = "arn:aws:kms"
 _MIRRORED = {"mirror_public_images": True}
 _BY_DIGEST = "registry.example/image@sha256:" + "a" * 64
 
@@ -308,6 +309,33 @@ EXAMPLES = (
                 },
                 at="routing.api_keys_secret",
                 mentions=("another account", "`444455556666`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-DATA-018",
+        good=(
+            {"model.source.kms_key_arn": f"{_KMS}:us-east-1:111122223333:key/1"},
+            {"hyperpod.instance_groups.0.volumes_kms_key_arn": f"{_KMS}:us-east-1:111122223333:key/mrk-1"},
+            {
+                "model.imported_from": {
+                    "type": "s3",
+                    "uri": "s3://theirs/llama",
+                    "kms_key_arn": f"{_KMS}:eu-west-1:111122223333:key/1",
+                }
+            },
+        ),
+        bad=(
+            Bad(
+                case={"model.source.kms_key_arn": f"{_KMS}:eu-west-1:111122223333:key/1"},
+                at="model.source.kms_key_arn",
+                mentions=("it is in `eu-west-1`", "`us-east-1`", "multi-Region"),
+            ),
+            Bad(
+                case={
+                    "hyperpod.instance_groups.1.volumes_kms_key_arn": f"{_KMS}:eu-west-1:111122223333:key/1"
+                },
+                at="hyperpod.instance_groups[1].volumes_kms_key_arn",
             ),
         ),
     ),

@@ -6,6 +6,7 @@ from tests.unit.rules.example import REMOVED, Bad, Example
 
 _GROUPS = "hyperpod.instance_groups"
 _PLAN = "arn:aws:sagemaker:us-east-1:111122223333:training-plan/p5-december"
+_KEY = "arn:aws:kms:us-east-1:111122223333:key/00000000-0000-0000-0000-000000000000"
 _TAINT = {"key": "example.com/team", "effect": "NoSchedule"}
 _NO_CHECKS: dict[str, Any] = {f"{_GROUPS}.0.deep_health_checks": []}
 _MONTHLY = "cron(0 20 L * ? *)"
@@ -451,6 +452,20 @@ EXAMPLES = (
                 case={"platform.nights_off": _NIGHTS, f"{_GROUPS}.0.minimum": 1},
                 at=f"{_GROUPS}[0].minimum",
                 mentions=("`minimum: 1`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-HP-027",
+        good=(
+            {f"{_GROUPS}.0.volumes_kms_key_arn": _KEY},
+            {"hyperpod.continuous_provisioning": False},
+        ),
+        bad=(
+            Bad(
+                case={f"{_GROUPS}.1.volumes_kms_key_arn": _KEY, "hyperpod.continuous_provisioning": False},
+                at=f"{_GROUPS}[1].volumes_kms_key_arn",
+                mentions=("`decode`", "`continuous_provisioning: false`"),
             ),
         ),
     ),
