@@ -3,12 +3,15 @@
 import contextvars
 import datetime as dt
 import logging
-import sys
-from typing import Final, TextIO
+import os
+import stat
+from typing import Final
 
 import msgspec
 
 REQUEST_ID: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("request_id", default="")
+
+STANDARD_ERROR: Final = 2
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,9 +37,63 @@ class JsonFormatter(logging.Formatter):
         return _encode(line).decode()
 
 
-def configure(level: str, stream: TextIO | None = None) -> None:
-    """Send every log record as JSON to `stream` (standard error by default)."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+class LineHandler(logging.Handler):
+    """Writes lines to a file descriptor, and loses them where nobody reads on.
+
+    A full pipe, as of a log collector that stalls, would otherwise stop the event loop with every request. What is
+    lost is counted and told when there is room again.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._rest = b""
+        self._lost = 0
+        mode = os.fstat(descriptor).st_mode
+        # a terminal is shared with other programs, and a file does not block
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            os.set_blocking(descriptor, False)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, and before it how many were lost."""
+        try:
+            line = self.format(record).encode() + b"\n"
+        except Exception:  # noqa: BLE001 -- a record that cannot be written must not end what it tells about
+            self.handleError(record)
+            return
+        if self._lost and self._write(self._told()):
+            self._lost = 0
+        if not self._write(line):
+            self._lost += 1
+
+    def _told(self) -> bytes:
+        record = logging.makeLogRecord(
+            {
+                "name": __name__,
+                "levelno": logging.WARNING,
+                "levelname": "WARNING",
+                "msg": "log lines lost: nobody read on",
+                "fields": {"lines": self._lost},
+            }
+        )
+        return self.format(record).encode() + b"\n"
+
+    def _write(self, line: bytes) -> bool:
+        """Write a line after what is left of the one before; return whether it was taken."""
+        try:
+            if self._rest:
+                self._rest = self._rest[os.write(self._descriptor, self._rest) :]
+            if not self._rest:
+                self._rest = line[os.write(self._descriptor, line) :]
+                return True
+        except OSError:  # full, or gone: there is no other place to say so
+            pass
+        return False
+
+
+def configure(level: str, descriptor: int = STANDARD_ERROR) -> None:
+    """Send every log record as JSON to a file descriptor."""
+    handler = LineHandler(descriptor)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -1,7 +1,9 @@
 import asyncio
-import io
+import contextlib
 import json
 import logging
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -103,25 +105,71 @@ async def test_idle_and_closing() -> None:
     assert caught.value.status == 503
 
 
-def test_log_lines_are_json_with_the_request_s_id() -> None:
-    stream = io.StringIO()
+@pytest.fixture
+def log_pipe() -> Iterator[int]:
+    """Send the log into a pipe; yields the end to read from."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
     try:
-        logs.configure("info", stream)
-        token = logs.REQUEST_ID.set("abc")
-        log = logging.getLogger("x")
-        log.info("hello", extra={"fields": {"a": 1}})
-        log.debug("not shown")
-        logs.REQUEST_ID.reset(token)
-        try:
-            int("broken")
-        except ValueError:
-            log.exception("failed")
+        logs.configure("info", writing)
+        yield reading
     finally:
         root.handlers[:] = before
         root.setLevel(level)
-    first, second = [json.loads(line) for line in stream.getvalue().splitlines()]
+        os.close(reading)
+        os.close(writing)
+
+
+def taken_from(reading: int) -> bytes:
+    read = b""
+    with contextlib.suppress(BlockingIOError):
+        while piece := os.read(reading, 1 << 20):
+            read += piece
+    return read
+
+
+def test_log_lines_are_json_with_the_request_s_id(log_pipe: int) -> None:
+    token = logs.REQUEST_ID.set("abc")
+    log = logging.getLogger("x")
+    log.info("hello", extra={"fields": {"a": 1}})
+    log.debug("not shown")
+    logs.REQUEST_ID.reset(token)
+    try:
+        int("broken")
+    except ValueError:
+        log.exception("failed")
+    first, second = [json.loads(line) for line in taken_from(log_pipe).splitlines()]
     assert (first["message"], first["request_id"], first["a"], first["level"]) == ("hello", "abc", 1, "info")
     assert "request_id" not in second
     assert "ValueError: invalid literal" in second["exception"]
+
+
+@pytest.mark.parametrize("length", [10, 5000])
+def test_a_log_that_nobody_reads_loses_whole_lines_and_stops_nobody(log_pipe: int, length: int) -> None:
+    log = logging.getLogger("x")
+    written = 500_000 // length
+    for number in range(written):
+        log.info("x" * length, extra={"fields": {"number": number}})
+    read = taken_from(log_pipe)
+    log.info("after")
+    *kept, told, last = [json.loads(line) for line in (read + taken_from(log_pipe)).splitlines()]
+    assert [line["number"] for line in kept] == list(range(len(kept)))
+    assert (told["message"], told["level"], last["message"]) == (
+        "log lines lost: nobody read on",
+        "warning",
+        "after",
+    )
+    assert told["lines"] == written - len(kept) > 0
+
+
+def test_a_log_without_a_reader_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    handler = logs.LineHandler(writing)
+    handler.setFormatter(logs.JsonFormatter())
+    for _ in range(2):
+        handler.emit(logging.makeLogRecord({"msg": "to nobody"}))
+    os.close(writing)
+    assert caplog.records == []
