@@ -81,7 +81,7 @@ class _Unreadable:
             "file": str(self._path),
             "readable": False,
             "mistakes": [
-                {"file": mistake.file, "line": mistake.line, "path": mistake.path, "message": mistake.message}
+                {"file": mistake.file, "line": mistake.line, "path": mistake.path, "message": mistake.says}
                 for mistake in self._error.mistakes
             ],
         }

@@ -106,10 +106,10 @@ def _as_dict(report: Linted) -> dict[str, object]:
 def _say_unreadable(error: UnreadableManifestError, form: str) -> Exit:
     if form == Format.JSON:
         mistakes = [
-            {"file": reason.file, "line": reason.line, "message": reason.says} for reason in error.reasons
+            {"file": reason.file, "line": reason.line, "message": reason.message} for reason in error.reasons
         ]
         print_json({"readable": False, "mistakes": mistakes})
     else:
         for reason in error.reasons:
-            print(f"{reason.location}: {paint('error', 'error', sys.stderr)}: {reason.says}", file=sys.stderr)
+            print(f"{reason.location}: {paint('error', 'error', sys.stderr)}: {reason.message}", file=sys.stderr)
     return Exit.UNREADABLE

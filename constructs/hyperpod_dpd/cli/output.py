@@ -57,8 +57,7 @@ def print_json(data: Any) -> None:
 def print_mistakes(error: UnreadableDeploymentError) -> None:
     """Write why a deployment file cannot be read to standard error, one line a mistake."""
     for mistake in error.mistakes:
-        subject = f"`{mistake.path}`: " if mistake.path else ""
-        print_line(mistake.location, "error", f"{subject}{mistake.message}")
+        print_line(mistake.location, "error", mistake.message)
 
 
 def print_finding(finding: Finding) -> None:

@@ -32,8 +32,7 @@ def _run(arguments: Namespace) -> Exit:
         file = load(arguments.file)
     except UnreadableDeploymentError as error:
         for mistake in error.mistakes:
-            subject = f"`{mistake.path}`: " if mistake.path else ""
-            _say(f"{mistake.location}: {_red('error')}: {subject}{mistake.message}")
+            _say(f"{mistake.location}: {_red('error')}: {mistake.message}")
         return Exit.UNREADABLE
     try:
         plan = make_plan(file.deployment, full=arguments.full, curves=arguments.html is not None)

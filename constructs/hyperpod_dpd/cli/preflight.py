@@ -77,7 +77,7 @@ examples:
 
 def _mistakes(error: UnreadableDeploymentError) -> list[dict[str, object]]:
     return [
-        {"file": each.file, "line": each.line, "path": each.path, "message": each.message}
+        {"file": each.file, "line": each.line, "path": each.path, "message": each.says}
         for each in error.mistakes
     ]
 

@@ -210,7 +210,7 @@ def _rehearse(deployment: Deployment, folders: list[tuple[str, Path]], arguments
             )
     except UnreadableManifestError as error:
         for reason in error.reasons:
-            print_line(reason.location, "error", reason.says)
+            print_line(reason.location, "error", reason.message)
         return Exit.UNREADABLE
     except RefusedError as error:
         for each in error.troubles:

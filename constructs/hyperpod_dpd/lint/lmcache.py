@@ -93,7 +93,7 @@ def _parsed(text: Node, resolver: Resolver) -> Mapping[str, Node] | None:
             fault(
                 replace(text, line=reason.line or text.line),
                 says="LMCache cannot read this configuration",
-                given=reason.says,
+                given=reason.message,
                 fix="correct the YAML inside the ConfigMap",
             )
         )

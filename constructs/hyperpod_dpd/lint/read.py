@@ -35,7 +35,7 @@ class Unreadable:
 
     file: str
     line: int | None
-    says: str
+    message: str
 
     @property
     def location(self) -> str:
@@ -43,7 +43,7 @@ class Unreadable:
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
-        return f"{self.location}: error: {self.says}"
+        return f"{self.location}: error: {self.message}"
 
 
 class UnreadableManifestError(ValueError):
@@ -80,7 +80,7 @@ def read(paths: Sequence[Path]) -> tuple[Node, ...]:
     if not documents:
         # a check of nothing would say that nothing is wrong
         reasons += [
-            Unreadable(file=str(path), line=None, says="holds no document. help: give rendered manifests")
+            Unreadable(file=str(path), line=None, message="holds no document. help: give rendered manifests")
             for path in paths
             if not reasons
         ]
@@ -122,7 +122,7 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 def _refuse(file: object, says: str, line: int | None = None) -> UnreadableManifestError:
-    return UnreadableManifestError([Unreadable(file=str(file), line=line, says=says)])
+    return UnreadableManifestError([Unreadable(file=str(file), line=line, message=says)])
 
 
 def _files(path: Path) -> Iterator[Path]:

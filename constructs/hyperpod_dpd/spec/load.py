@@ -34,7 +34,14 @@ class Mistake:
     file: str
     line: int | None
     path: str
-    message: str
+    """Where in the file; empty where the whole file is meant."""
+    says: str
+    """What is wrong with it, and what to do."""
+
+    @property
+    def message(self) -> str:
+        """One sentence with the place in the file."""
+        return f"`{self.path}`: {self.says}" if self.path else self.says
 
     @property
     def location(self) -> str:
@@ -42,8 +49,7 @@ class Mistake:
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
-        subject = f"`{self.path}`: " if self.path else ""
-        return f"{self.location}: error: {subject}{self.message}"
+        return f"{self.location}: error: {self.message}"
 
 
 class UnreadableDeploymentError(ValueError):
@@ -135,7 +141,7 @@ def _include_platform(document: _Document, path: Path) -> None:
     except UnreadableDeploymentError as error:
         file, line = document.lines["platform"]
         document.mistakes += [
-            Mistake(file=file, line=line, path="platform", message=f"names a file with a mistake: {mistake}")
+            Mistake(file=file, line=line, path="platform", says=f"names a file with a mistake: {mistake}")
             for mistake in error.mistakes
         ]
         document.data.pop("platform")
@@ -147,7 +153,7 @@ def _include_platform(document: _Document, path: Path) -> None:
 
 
 def _refuse(path: Path, message: str, line: int | None = None) -> UnreadableDeploymentError:
-    return UnreadableDeploymentError([Mistake(file=str(path), line=line, path="", message=message)])
+    return UnreadableDeploymentError([Mistake(file=str(path), line=line, path="", says=message)])
 
 
 def _read(path: Path, *, empty: str) -> _Document:
@@ -281,7 +287,7 @@ class _Reader:
 
     def _mistake(self, node: yaml.Node, path: str, message: str) -> None:
         self.document.mistakes.append(
-            Mistake(file=self._file, line=node.start_mark.line + 1, path=path, message=message)
+            Mistake(file=self._file, line=node.start_mark.line + 1, path=path, says=message)
         )
 
 
@@ -295,7 +301,7 @@ def _refused(error: ValidationError, document: _Document, path: Path) -> Iterato
     for violation in violations(error, document.written):
         if reported.isdisjoint(_ancestors(violation.path)):
             file, line = _place(document.lines, violation.path, path)
-            yield Mistake(file=file, line=line, path=violation.path, message=violation.message)
+            yield Mistake(file=file, line=line, path=violation.path, says=violation.message)
 
 
 def _place(lines: dict[str, tuple[str, int]], path: str, file: Path) -> tuple[str, int | None]:

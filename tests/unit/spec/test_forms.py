@@ -124,8 +124,8 @@ def test_what_cannot_be_meant_is_refused_in_words(tmp_path: Path, path: str, val
     (mistake,) = refusal.value.mistakes
     assert mistake.path == (f"{path}[0]" if in_list else path)
     assert mistake.line is not None
-    assert words in mistake.message
-    assert "pattern" not in mistake.message
+    assert words in mistake.says
+    assert "pattern" not in mistake.says
 
 
 def test_name_of_a_variable_is_refused_at_the_variable(tmp_path: Path) -> None:

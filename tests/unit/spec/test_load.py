@@ -180,7 +180,7 @@ def test_mistake_is_named_with_its_line(tmp_path: Path, old: str, new: str, path
     assert old in _DEFAULT
     content = _DEFAULT.replace(old, new, 1)
     mistake = _only(tmp_path, content)
-    assert (mistake.path, mistake.message) == (path, message)
+    assert (mistake.path, mistake.says) == (path, message)
     # a line that was put in, or the one that names what is incomplete
     named = [*new.split("\n"), *(["  source:"] if path.startswith("model.source") else [])]
     assert mistake.line in {_line_of(content, line) for line in named}
@@ -202,7 +202,7 @@ def test_every_mistake_is_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
         "routing.threshold",
         "traffic.concurrency",
     ]
-    assert mistakes[0].message == "is missing. help: AWS region"
+    assert mistakes[0].says == "is missing. help: AWS region"
 
 
 def test_bad_items_are_not_also_called_too_few(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_bad_items_are_not_also_called_too_few(tmp_path: Path) -> None:
 
 def test_wrong_tag_key_and_value_are_told_apart(tmp_path: Path) -> None:
     mistakes = _mistakes(tmp_path, _DEFAULT + "\ntags: {team: 7}\n")
-    assert [(mistake.path, mistake.message) for mistake in mistakes] == [
+    assert [(mistake.path, mistake.says) for mistake in mistakes] == [
         ("tags.team", 'should be text, given the number `7`. help: put it in quotes: `"7"`')
     ]
 
@@ -259,31 +259,31 @@ def test_wrong_tag_key_and_value_are_told_apart(tmp_path: Path) -> None:
 )
 def test_file_that_is_no_deployment(tmp_path: Path, content: bytes, line: int | None, message: str) -> None:
     mistake = _only(tmp_path, content)
-    assert (mistake.path, mistake.line, mistake.message) == ("", line, message)
+    assert (mistake.path, mistake.line, mistake.says) == ("", line, message)
 
 
 def test_yaml_bomb_is_refused_by_its_first_alias(tmp_path: Path) -> None:
     bomb = "a: &a [x, x, x, x, x, x, x, x]\n" + "\n".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 8)}]" for n in range(12)
     )
-    messages = [mistake.message for mistake in _mistakes(tmp_path, bomb)]
+    messages = [mistake.says for mistake in _mistakes(tmp_path, bomb)]
     assert "YAML aliases are refused. help: write the value out" in messages
 
 
 def test_alias_to_itself_is_refused(tmp_path: Path) -> None:
-    messages = {mistake.message for mistake in _mistakes(tmp_path, "a: &a [*a]\n")}
+    messages = {mistake.says for mistake in _mistakes(tmp_path, "a: &a [*a]\n")}
     assert "YAML aliases are refused. help: write the value out" in messages
 
 
 def test_deep_nesting_is_refused(tmp_path: Path) -> None:
     content = _DEFAULT + "\ntags: " + "[" * 500 + "]" * 500 + "\n"
-    messages = [mistake.message for mistake in _mistakes(tmp_path, content)]
+    messages = [mistake.says for mistake in _mistakes(tmp_path, content)]
     assert f"nested deeper than {MAX_DEPTH} levels" in messages
 
 
 def test_key_that_is_no_word_is_refused(tmp_path: Path) -> None:
     mistake = _only(tmp_path, _DEFAULT + "\n? [a, b]\n: c\n")
-    assert mistake.message == "a key should be a word, not a list or a mapping"
+    assert mistake.says == "a key should be a word, not a list or a mapping"
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ class TestSharedPlatform:
             self._load(tmp_path, shared, name)
         (mistake,) = refusal.value.mistakes
         assert (mistake.file, mistake.path) == (str(tmp_path / "deployment.yaml"), "platform")
-        assert reason in mistake.message
+        assert reason in mistake.says
 
 
 def test_place_of_a_value_that_the_file_leaves_out_is_its_nearest_parent(tmp_path: Path) -> None:
