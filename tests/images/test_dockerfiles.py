@@ -132,6 +132,23 @@ def test_no_cdk_is_in_the_router_or_a_job() -> None:
         assert not {"aws-cdk-lib", "cdk8s", "jsii", "constructs"} & requirements(name).keys()
 
 
+def _shared(name: str) -> list[str]:
+    """Return the instructions that the images on Python's base have in common, the image's own name left out."""
+    text = dockerfile(name).replace(f"images/{name}/", "images/IMAGE/")
+    whole = re.sub(r" *\\\n *", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE))
+    wanted = r"ARG PYTHON_IMAGE=|FROM |COPY requirements/|COPY --from=build|RUN --mount=|USER "
+    found = [line for line in whole.splitlines() if re.match(wanted, line)]
+    # benchmark tries what it installed in the same layer
+    return [re.sub(r" && /opt/venv/bin/\S+ --version >/dev/null$", "", line) for line in found]
+
+
+@pytest.mark.parametrize("name", ["proof", "benchmark"])
+def test_images_on_one_base_are_made_alike(name: str) -> None:
+    # a Dockerfile includes no other, and one for all would rebuild each image for every other one's change
+    assert len(_shared("router")) == 7
+    assert _shared(name) == _shared("router")
+
+
 def test_user_and_ports_of_the_router_are_those_of_its_manifest() -> None:
     text = dockerfile("router")
     assert f"\nUSER {USER_ID}:{USER_ID}\n" in text
