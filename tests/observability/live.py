@@ -1,44 +1,50 @@
-"""A real Prometheus that scrapes a real router, simulated engines and a stand-in for the EFA exporter.
+"""The real router and simulated engines under traffic, and what Prometheus makes of their metrics.
 
-Everything listens on the loopback addresses of one simulated cluster. Time runs 60 times faster than in production: a
-scrape takes place every half second instead of every 30 seconds, and the real rules are loaded with windows and `for`
-divided by 60, so that 10 simulated minutes are 10 seconds. Traffic, the router and its workers are not compressed.
+Time is counted in steps, not by a clock: in each one a few requests are answered, then everything is read once, as every
+30 seconds in production. Prometheus' own engine (`promtool test rules`) then evaluates the real rules over what was read,
+with 30 seconds between two steps. However long a step takes on a busy machine, the rules see the same.
+
+What the router and the engines measure by the clock stays far from every limit: the engines' seconds are ten real ones,
+and the router waits a minute for what takes milliseconds, except where a scenario is about waiting.
 """
 
 import asyncio
 import contextlib
+import math
 import os
 import sys
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
-from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
 
-from dpd_simulator import ConstantStepTimes, EngineConfig, SimulatedCluster
+from dpd_simulator import ConstantStepTimes, EngineConfig, LMCacheConfig, SimulatedCluster
+from dpd_simulator.clock import Clock
+from hyperpod_dpd.observability.jobs import SCRAPE_INTERVAL_SECONDS
 from hyperpod_dpd.observability.rules import definition, rule_groups
-from hyperpod_dpd.rehearsal.prometheus import faster
+from hyperpod_dpd.physics import GIB
 from hyperpod_dpd.spec import Deployment
 from tests.router.support import prompt
 from tests.support.deployments import ROOT, changed, ready
-from tests.support.prometheus import program
+from tests.support.prometheus import unit_test
 
-SPEED = 60
-"""Simulated seconds in one real second, for scrapes and rules."""
+LIMIT_SECONDS = 600
+"""Ends a test that would hang; nothing is judged by it."""
 
-LIMIT_SECONDS = 60
-"""Ends a test that would hang; alerts arrive as events before."""
+STEPS_PER_MINUTE = 60 // SCRAPE_INTERVAL_SECONDS
 
 THRESHOLD_TOKENS = 512
 LONG_TOKENS, SHORT_TOKENS = 600, 100
-REQUESTS_PER_SECOND = 8
+REQUESTS_PER_STEP = 4
+"""Three long prompts and a short one."""
 
-SIDE_PORT = 9093
-PROMETHEUS_PORT = 9090
+EFA_BYTES_PER_STEP = 10e9 * SCRAPE_INTERVAL_SECONDS
+ENGINE_CLOCK = Clock(compression=0.1)
+ROUTER_PORT = 8081
 
 
 def deployment(**changes: Any) -> Deployment:
@@ -48,186 +54,216 @@ def deployment(**changes: Any) -> Deployment:
 
 
 @dataclass
-class Side:
-    """Receives alerts as an Alertmanager does, and plays the EFA exporter of the prefiller's node."""
+class History:
+    """What was read in each step, by series as Prometheus writes them down."""
 
-    efa_bytes_per_second: float = 10e9
-    """Rate at which the devices move data; 0: hand-offs take another way, and the counters stand still."""
+    steps: int = 0
+    _values: dict[str, dict[int, str]] = field(default_factory=dict)
+    _seen_by: dict[str, set[str]] = field(default_factory=dict)
+    """Series of a target, which are stale as soon as it does not answer."""
 
-    alerts: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Annotations of every alert that has fired, by name."""
+    def add(self, target: "Target", exposition: str | None) -> None:
+        """Take what `target` answered in this step; None: nothing."""
+        self._put(_series("up", target.labels), "0" if exposition is None else "1")
+        before = self._seen_by.get(target.job, set())
+        now = {}
+        for name, labels, value in _samples(exposition or ""):
+            # a label that the target has as well is renamed, as Prometheus does
+            own = {f"exported_{each}" if each in target.labels else each: labels[each] for each in labels}
+            now[_series(name, {**own, **target.labels})] = value
+        for series, value in now.items():
+            self._put(series, value)
+        for series in before - now.keys():
+            self._put(series, "stale")
+        self._seen_by[target.job] = set(now)
 
-    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
-    _bytes: float = 0.0
-    _read_at: float = field(default_factory=time.monotonic)
+    def _put(self, series: str, value: str) -> None:
+        self._values.setdefault(series, {})[self.steps] = value
 
-    async def receive(self, request: web.Request) -> web.Response:
-        for alert in await request.json():
-            self.alerts.setdefault(alert["labels"]["alertname"], alert["annotations"])
-        async with self._changed:
-            self._changed.notify_all()
-        return web.Response()
+    def inputs(self, rules: str) -> list[dict[str, str]]:
+        """Return the series that `rules` mention, as `promtool` takes them."""
+        return [
+            {"series": series, "values": " ".join(values.get(step, "_") for step in range(self.steps))}
+            for series, values in self._values.items()
+            if series.partition("{")[0] in rules
+        ]
 
-    async def metrics(self, _: web.Request) -> web.Response:
-        now = time.monotonic()
-        self._bytes += (now - self._read_at) * self.efa_bytes_per_second
-        self._read_at = now
-        lines = [f'node_amazonefa_{way}_bytes{{device="rdmap0"}} {self._bytes:.0f}' for way in ("tx", "rx")]
-        return web.Response(text="\n".join(lines) + "\n")
 
-    async def fired(self) -> set[str]:
-        """Wait for the first alert, and return the names of all."""
-        async with asyncio.timeout(LIMIT_SECONDS), self._changed:
-            await self._changed.wait_for(lambda: bool(self.alerts))
-        return set(self.alerts)
+@dataclass(frozen=True)
+class Target:
+    """Something that is read, with the labels that the scrape configurations of a cluster give."""
 
-    @contextlib.asynccontextmanager
-    async def serving(self, host: str) -> AsyncIterator[None]:
-        app = web.Application()
-        app.router.add_post("/api/v2/alerts", self.receive)
-        app.router.add_get("/metrics", self.metrics)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, host, SIDE_PORT).start()
-        try:
-            yield
-        finally:
-            await runner.cleanup()
+    url: str
+    labels: Mapping[str, str]
+
+    @property
+    def job(self) -> str:
+        return self.labels["job"]
 
 
 @dataclass
 class Live:
     """The running parts."""
 
+    described: Deployment
     cluster: SimulatedCluster
-    side: Side
     session: aiohttp.ClientSession
-    _clients: asyncio.Task[None] | None = None
+    history: History = field(default_factory=History)
+    efa_moves: bool = True
+    """Whether hand-offs cross the EFA: its counters come from here, because there is none on a laptop."""
 
-    async def query(self, path: str, **parameters: str) -> Any:
-        """Return the data of an answer of Prometheus' API."""
-        url = f"http://{self.cluster.router_host}:{PROMETHEUS_PORT}/api/v1/{path}"
-        async with self.session.get(url, params=parameters) as response:
-            assert response.status == 200, await response.text()
-            return (await response.json())["data"]
+    crowded: bool = False
+    """Three times as many requests in each step, and none is waited for: it ends when the prefiller has ended one of its
+    own. As slow as the machine is, so slow are both."""
 
-    async def scraped(self, targets: int) -> None:
-        """Wait until every target has answered."""
+    _numbers: Iterator[int] = field(default_factory=count)
+    _efa_bytes: float = 0.0
+    _open: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def minutes(self, minutes: float) -> None:
+        """Let so many minutes pass for the rules."""
         async with asyncio.timeout(LIMIT_SECONDS):
-            while True:  # Prometheus tells nobody when it scrapes
-                result = (await self.query("query", query="sum(up)"))["result"]
-                if result and float(result[0]["value"][1]) == targets:
-                    return
-                await asyncio.sleep(0.1)
-
-    async def can_alert(self) -> None:
-        """Wait until Prometheus knows where alerts go: one that fires before is sent a minute later."""
-        async with asyncio.timeout(LIMIT_SECONDS):
-            while not (await self.query("alertmanagers"))["activeAlertmanagers"]:  # noqa: ASYNC110 -- as above
-                await asyncio.sleep(0.1)
-
-    async def reload(self) -> None:
-        """Let Prometheus read its configuration again."""
-        url = f"http://{self.cluster.router_host}:{PROMETHEUS_PORT}/-/reload"
-        async with self.session.post(url) as response:
-            assert response.status == 200, await response.text()
-
-    def start_traffic(self) -> None:
-        """Let clients come."""
-        self._clients = asyncio.create_task(self._traffic())
+            for _ in range(math.ceil(minutes * STEPS_PER_MINUTE)):
+                await self._step()
 
     async def stop(self) -> None:
         """End faults, because a slow engine would take its time to end, and send clients away."""
         await self.cluster.remove_faults()
-        if self._clients is not None:
-            self._clients.cancel()
-            with contextlib.suppress(asyncio.CancelledError, BaseExceptionGroup):
-                await self._clients
+        for each in self._open:
+            each.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
 
-    async def _traffic(self) -> None:
-        """Send requests at a steady rate, three long ones for each short one, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(1_000_000):
-                group.create_task(self._request(number))
-                await asyncio.sleep(1 / REQUESTS_PER_SECOND)
+    async def _step(self) -> None:
+        requests = REQUESTS_PER_STEP * (3 if self.crowded else 1)
+        tasks = [asyncio.create_task(self._request(next(self._numbers))) for _ in range(requests)]
+        self._open.update(tasks)
+        if self.crowded:
+            await self._moved_on()
+        else:
+            await asyncio.gather(*tasks)
+        self._efa_bytes += EFA_BYTES_PER_STEP if self.efa_moves else 0
+        for target in self.targets():
+            self.history.add(target, await self._read(target))
+        self.history.steps += 1
+
+    async def _moved_on(self) -> None:
+        """Wait until the router has every request and the prefiller has answered another, which only metrics tell."""
+        before = await self._sum("dpd-prefill", "vllm:request_success_total")
+        while True:
+            taken = await self._sum("dpd-router", "dpd_router_inflight_requests")
+            answered = await self._sum("dpd-prefill", "vllm:request_success_total")
+            if taken == sum(not each.done() for each in self._open) and answered > before:
+                return
+            await asyncio.sleep(0.01)
+
+    async def _sum(self, job: str, metric: str) -> float:
+        """Return the sum of the series of `metric` of a target."""
+        (target,) = (each for each in self.targets() if each.job == job)
+        return sum(
+            float(value) for name, _, value in _samples(await self._read(target) or "") if name == metric
+        )
 
     async def _request(self, number: int) -> None:
-        tokens = SHORT_TOKENS if number % 4 == 0 else LONG_TOKENS
+        tokens = SHORT_TOKENS if number % REQUESTS_PER_STEP == 0 else LONG_TOKENS
         body = {"model": "m", "prompt": prompt(tokens, number), "max_tokens": 8, "temperature": 0}
-        url = f"http://{self.cluster.router_host}:8081/v1/completions"
+        url = f"http://{self.cluster.router_host}:{ROUTER_PORT}/v1/completions"
         async with self.session.post(url, json=body) as response:
             await response.read()
 
+    def targets(self) -> Iterator[Target]:
+        """Yield what is read."""
+        (prefiller,), (decoder,) = self.cluster.prefillers, self.cluster.decoders
+        ours = {"deployment": self.described.name}
+        of_prefiller = {"job": "dpd-prefill", "role": "prefill", "node": "node-1", **ours}
+        of_decoder = {"job": "dpd-decode", "role": "decode", "node": "node-2", **ours}
+        router = f"{self.cluster.router_host}:{ROUTER_PORT}"
+        for address, labels in (
+            (f"{prefiller.host}:8000", of_prefiller),
+            (f"{decoder.host}:8000", of_decoder),
+            (router, {"job": "dpd-router", **ours}),
+            ("", {"job": "dpd-efa", "node": "node-1"}),
+        ):
+            yield Target(url=address and f"http://{address}/metrics", labels={**labels, "instance": address})
 
-@contextlib.asynccontextmanager
-async def live(folder: Path, described: Deployment, *, max_num_seqs: int = 256) -> AsyncIterator[Live]:
-    """Run a prefiller, a decoder, a router and a Prometheus with the rules of `described` until the block ends.
+    async def _read(self, target: Target) -> str | None:
+        if not target.url:
+            return "".join(
+                f'node_amazonefa_{way}_bytes{{device="rdmap0"}} {self._efa_bytes:.0f}\n'
+                for way in ("tx", "rx")
+            )
+        try:
+            async with self.session.get(target.url) as response:
+                return await response.text() if response.status == 200 else None
+        except aiohttp.ClientConnectionError:
+            return None
 
-    Clients come when the block calls `start_traffic`.
+
+def judged(rig: Live, expectations: Mapping[str, float | None], folder: Path) -> str:
+    """Return where the real rules over what `rig` has read do not give what is expected; empty where all do.
+
+    Args:
+        rig: what was read.
+        expectations: the value of each expression after the last step, or None where it must have none.
+        folder: an empty folder.
     """
-    prometheus = program("prometheus")
-    side = Side()
-    times = ConstantStepTimes(prefill_seconds_per_token=0.00005, decode_step_seconds=0.002)
-    engine = EngineConfig(max_num_seqs=max_num_seqs)
-    async with (
-        SimulatedCluster(prefill=1, decode=1, engine=engine, step_times=times) as cluster,
-        side.serving(cluster.router_host),
-        _router(cluster),
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
-    ):
-        rules = faster(definition(rule_groups(described), deployment=described), SPEED)
-        (folder / "rules.yaml").write_text(rules, encoding="utf-8")
-        config = folder / "prometheus.yaml"
-        settings = _configuration(cluster, described.name)
-        config.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        arguments = (
-            "--web.enable-lifecycle",
-            f"--config.file={config}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={cluster.router_host}:{PROMETHEUS_PORT}",
-        )
-        rig = Live(cluster=cluster, side=side, session=session)
-        async with _process(prometheus, *arguments, ready="Server is ready to receive web requests"):
-            try:
-                await rig.scraped(len(settings["scrape_configs"]))
-                # Prometheus takes 5 seconds to its first scrape; with the rules compressed, that would be an outage
-                config.write_text(
-                    yaml.safe_dump({**settings, "rule_files": ["rules.yaml"]}), encoding="utf-8"
-                )
-                await rig.reload()
-                await rig.can_alert()
-                yield rig
-            finally:
-                await rig.stop()
-
-
-def _configuration(cluster: SimulatedCluster, name: str) -> dict[str, Any]:
-    """Return Prometheus' configuration: the jobs and labels that the scrape configurations of a cluster give."""
-    host = cluster.router_host
-    (prefiller,), (decoder,) = cluster.prefillers, cluster.decoders
-    common = {"deployment": name}
-    targets = (
-        ("dpd-prefill", f"{prefiller.host}:8000", {**common, "role": "prefill", "node": "node-1"}),
-        ("dpd-decode", f"{decoder.host}:8000", {**common, "role": "decode", "node": "node-2"}),
-        ("dpd-router", f"{host}:8081", common),
-        ("dpd-efa", f"{host}:{SIDE_PORT}", {"node": "node-1"}),
-    )
-    return {
-        "global": {
-            "scrape_interval": f"{30_000 // SPEED}ms",
-            "scrape_timeout": f"{30_000 // SPEED}ms",
-            "evaluation_interval": f"{30_000 // SPEED}ms",
-        },
-        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"{host}:{SIDE_PORT}"]}]}]},
-        "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": [address], "labels": labels}]}
-            for job, address, labels in targets
+    rules = definition(rule_groups(rig.described), deployment=rig.described)
+    last = f"{(rig.history.steps - 1) * SCRAPE_INTERVAL_SECONDS}s"
+    test = {
+        "interval": f"{SCRAPE_INTERVAL_SECONDS}s",
+        "input_series": rig.history.inputs(rules),
+        "promql_expr_test": [
+            {
+                "expr": expression,
+                "eval_time": last,
+                "exp_samples": [] if value is None else [{"labels": "{}", "value": value}],
+            }
+            for expression, value in expectations.items()
         ],
     }
+    return unit_test(rules, [test], folder)
+
+
+def _samples(exposition: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            yield sample.name, sample.labels, f"{sample.value:.17g}"
+
+
+def _series(name: str, labels: Mapping[str, str]) -> str:
+    return name + "{" + ",".join(f'{label}="{value}"' for label, value in sorted(labels.items())) + "}"
 
 
 @contextlib.asynccontextmanager
-async def _router(cluster: SimulatedCluster) -> AsyncIterator[None]:
+async def live(
+    described: Deployment, *, max_num_seqs: int = 256, notification_timeout_seconds: float = 60
+) -> AsyncIterator[Live]:
+    """Run a prefiller, a decoder and a router until the block ends.
+
+    Requests come when the block lets time pass.
+    """
+    async with (
+        SimulatedCluster(
+            prefill=1,
+            decode=1,
+            engine=EngineConfig(max_num_seqs=max_num_seqs),
+            # room for everything that a scenario loses: a full buffer is another fault
+            lmcache=LMCacheConfig(buffer_bytes=8 * GIB),
+            step_times=ConstantStepTimes(prefill_seconds_per_token=6e-7, decode_step_seconds=2e-4),
+            clock=ENGINE_CLOCK,
+        ) as cluster,
+        router(cluster, notification_timeout_seconds=notification_timeout_seconds),
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+    ):
+        rig = Live(described=described, cluster=cluster, session=session)
+        try:
+            yield rig
+        finally:
+            await rig.stop()
+
+
+@contextlib.asynccontextmanager
+async def router(cluster: SimulatedCluster, *, notification_timeout_seconds: float) -> AsyncIterator[None]:
+    """Run the router of `cluster` until the block ends."""
     (prefiller,), (decoder,) = cluster.prefillers, cluster.decoders
     assert decoder.config.lmcache is not None
     arguments = {
@@ -237,19 +273,20 @@ async def _router(cluster: SimulatedCluster) -> AsyncIterator[None]:
         "decoders": decoder.url,
         "decoder-buffer-chunks": str(decoder.config.lmcache.total_chunks),
         "threshold": str(THRESHOLD_TOKENS),
-        "notification-timeout-seconds": "1",
+        "notification-timeout-seconds": f"{notification_timeout_seconds:g}",
+        "connect-timeout-seconds": "60",
+        "health-timeout-seconds": "60",
         "drain-grace-seconds": "0.3",
-        # a minute in production
-        "pair-retry-seconds": f"{60 / SPEED:g}",
+        "pair-retry-seconds": "0.1",
         "shutdown-grace-seconds": "0.5",
     }
     flags = [f"--{key}={value}" for key, value in arguments.items()]
-    async with _process(sys.executable, "-m", "dpd_router", *flags, ready="worker up", times=2):
+    async with process(sys.executable, "-m", "dpd_router", *flags, ready="worker up", times=2):
         yield
 
 
 @contextlib.asynccontextmanager
-async def _process(command: str, *arguments: str, ready: str, times: int = 1) -> AsyncIterator[None]:
+async def process(command: str, *arguments: str, ready: str, times: int = 1) -> AsyncIterator[None]:
     """Run a program until the block ends; enter the block when its log has said `ready` so many times."""
     process = await asyncio.create_subprocess_exec(
         command,
