@@ -226,8 +226,18 @@ class Custodian:
         self._spawn(check, f"check {handoff.id}")
 
     def report_failure(self, handoff: Handoff, reason: str, *, pair: bool = True) -> None:
-        """Count a hand-off that did not serve its request."""
+        """Count a hand-off that did not serve its request, and say why: its client only saw a slow answer."""
         self._metrics.handoff_failures.labels(reason).inc()
+        log.warning(
+            "hand-off failed",
+            extra={
+                "fields": {
+                    **_names(handoff),
+                    "reason": reason,
+                    "ranks_missing": self._notifications.missing(handoff.id),
+                }
+            },
+        )
         if pair and handoff.decoder.incarnation == handoff.decoder_incarnation:
             self._pairs.failed(handoff.prefiller, handoff.decoder)
 

@@ -67,6 +67,11 @@ class Notifications:
             while len(self._settled) > REMEMBERED:
                 self._settled.popitem(last=False)
 
+    def missing(self, handoff: str) -> int:
+        """Return how many ranks have not reported an expected hand-off; 0 for one that is settled."""
+        expectation = self._expected.get(handoff)
+        return 0 if expectation is None else expectation.missing
+
     @property
     def open(self) -> int:
         """Number of hand-offs that are expected."""

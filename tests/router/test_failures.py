@@ -166,7 +166,7 @@ async def test_flood_of_unknown_notifications_is_counted_and_harmless() -> None:
         await rig.settled()
 
 
-async def test_every_rank_has_to_notify() -> None:
+async def test_every_rank_has_to_notify(caplog: pytest.LogCaptureFixture) -> None:
     engine = EngineConfig(tensor_parallel_size=4)
     async with running(*PATIENT, engine=engine) as rig:
         assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
@@ -178,6 +178,9 @@ async def test_every_rank_has_to_notify() -> None:
         assert rig.decisions("fallback", Reason.NOTIFICATION_TIMEOUT) == 1
         assert rig.metric("dpd_router_notif_timeouts_total") == 1
         assert rig.used_chunks() == [(0, 0, 0, 0)]
+    (failed,) = (record for record in caplog.records if record.message == "hand-off failed")
+    fields = failed.__dict__["fields"]
+    assert (fields["reason"], fields["ranks_missing"]) == (Reason.NOTIFICATION_TIMEOUT, 1)
 
 
 # transfer

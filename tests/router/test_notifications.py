@@ -26,6 +26,7 @@ def test_complete_when_every_rank_has_reported() -> None:
     for missing in (2, 1, 0):
         notifications.receive(message("a"))
         assert complete.is_set() == (missing == 0)
+        assert notifications.missing("a") == missing
     notifications.receive(message("a"))
     assert (counted(metrics, "expected"), counted(metrics, "duplicate")) == (3, 1)
 
@@ -35,6 +36,7 @@ def test_late_and_unknown_are_told_apart() -> None:
     notifications = Notifications(metrics)
     notifications.expect("a", 1)
     notifications.forget("a")
+    assert notifications.missing("a") == 0
     notifications.forget("never expected")
     notifications.receive(message("a"))
     notifications.receive(message("b"))
