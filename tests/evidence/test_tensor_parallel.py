@@ -80,6 +80,21 @@ def test_transfers_are_counted_per_rank_and_incomplete_ones_are_seen(tmp_path: P
     assert transfers(log, "Stored") == {"Worker_TP0": RankTokens(transfers=1, tokens=4096)}
 
 
+def test_lines_of_ranks_that_write_at_once_are_counted_for_both(tmp_path: Path) -> None:
+    """As seen on a GPU: both marks before the first line, none before the second."""
+    log = tmp_path / "prefill.log"
+    log.write_text(
+        "(Worker_TP0 pid=7) (Worker_TP1 pid=8) LMCache INFO: Stored 4096 out of total 4096 tokens. size: 0.1562 GB\n"
+        "LMCache INFO: Stored 4096 out of total 4096 tokens. size: 0.1562 GB\n"
+        "(Worker_TP1 pid=8) LMCache WARNING: something else\n"
+        "(Worker_TP0 pid=7) LMCache INFO: Stored 8192 out of total 8192 tokens. size: 0.3125 GB\n"
+    )
+    assert transfers(log, "Stored") == {
+        "Worker_TP0": RankTokens(transfers=2, tokens=12_288),
+        "Worker_TP1": RankTokens(transfers=1, tokens=4_096),
+    }
+
+
 NARROW = ROOT / "tools/evidence/tensor-parallel-narrow.yaml"
 WHOLE = ROOT / "tools/evidence/tensor-parallel.yaml"
 

@@ -148,12 +148,13 @@ class AcrossRanks:
             self.record.write("notifications", handoffs_by_notifications=relay.per_handoff())
 
     def _start(self) -> None:
-        # where they share GPUs one after the other: engines that measure free memory at once disturb each other
+        # engines that measure free memory at once disturb each other; those that share GPUs start one after the other
+        at_once = not self.shared or self.prefill.ranks_share_a_gpu
         self.decode.start()
-        if not self.shared:
+        if at_once:
             self.prefill.start()
         self._ready(self.decode)
-        if self.shared:
+        if not at_once:
             self.prefill.start()
         self._ready(self.prefill)
 
