@@ -23,6 +23,9 @@ _STANDING_ALONE = """<svg xmlns="http://www.w3.org/2000/svg" width="720" font-fa
 <rect width="100%" height="100%" fill="#fff"/>"""
 """What the report's page around a chart says otherwise."""
 
+_MEASURED = {1: "measured on one, half the users", 2: "measured"}
+"""What a line is called, by the number of GPUs."""
+
 Pick = Callable[[dict[str, Any]], float]
 
 
@@ -31,13 +34,13 @@ def main() -> None:
     fixed = [run for run in runs(*results()) if run["traffic"] == "fixed"]
     deployment = load(Path(__file__).with_name("two-gpus.yaml")).deployment
 
-    def measured(arrangement: str, pick: Pick) -> Series:
+    def measured(arrangement: str, gpus: int, pick: Pick) -> Series:
         repeated = defaultdict(list)
         for run in fixed:
-            if run["arrangement"] == arrangement:
-                repeated[run["users"]].append(pick(run))
+            if run["arrangement"] == arrangement and run["gpus"] == gpus:
+                repeated[run["users_on_two_gpus"]].append(pick(run))
         points = tuple((users, statistics.fmean(values)) for users, values in sorted(repeated.items()))
-        return Series(label=f"{arrangement}, measured", points=points)
+        return Series(label=f"{arrangement}, {_MEASURED[gpus]}", points=points)
 
     def planned(arrangement: str, figure: str) -> Series:
         points = []
@@ -54,9 +57,11 @@ def main() -> None:
         series = [
             part
             for arrangement in ARRANGEMENTS
-            if any(run["arrangement"] == arrangement for run in fixed)
             for part in (
-                measured(arrangement, lambda run, key=name: run[key]["mean_ms"]),  # type: ignore[misc]
+                *(
+                    measured(arrangement, gpus, lambda run, key=name: run[key]["mean_ms"])  # type: ignore[misc]
+                    for gpus in sorted({run["gpus"] for run in fixed if run["arrangement"] == arrangement})
+                ),
                 planned(arrangement, figure),
             )
         ]

@@ -34,6 +34,7 @@ class Score:
 
     arrangement: str
     users: int
+    gpus: int
     figure: str
     measured: float
     predicted: float
@@ -80,13 +81,12 @@ def _budget(deployment: Deployment, arrangement: str) -> int:
 
 def scores(deployment: Deployment, *results: Path) -> Iterator[Score]:
     """Yield every figure of every arrangement and number of users with fixed lengths; repetitions are averaged."""
-    grouped: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    grouped: dict[tuple[str, int, int], list[dict[str, Any]]] = defaultdict(list)
     for result in runs(*results):
         if result["traffic"] == "fixed":
-            grouped[result["arrangement"], result["users"]].append(result)
-    for (arrangement, users), repeated in grouped.items():
-        first = repeated[0]
-        expected = predicted(deployment, arrangement, users, first["gpus"], first["requests"])
+            grouped[result["arrangement"], result["users"], result["gpus"]].append(result)
+    for (arrangement, users, gpus), repeated in grouped.items():
+        expected = predicted(deployment, arrangement, users, gpus, repeated[0]["requests"])
         assert expected.tpot_seconds is not None
         figures = {
             "tpot mean ms": ([r["tpot"]["mean_ms"] for r in repeated], 1e3 * expected.tpot_seconds.mean),
@@ -94,13 +94,14 @@ def scores(deployment: Deployment, *results: Path) -> Iterator[Score]:
             "e2e mean ms": ([r["e2e"]["mean_ms"] for r in repeated], 1e3 * expected.e2e_seconds.mean),
             "tokens/s/GPU": (
                 [r["output_tokens_per_second_per_gpu"] for r in repeated],
-                expected.output_tokens_per_second / first["gpus"],
+                expected.output_tokens_per_second / gpus,
             ),
         }
         for figure, (measured, prediction) in figures.items():
             yield Score(
                 arrangement=arrangement,
                 users=users,
+                gpus=gpus,
                 figure=figure,
                 measured=statistics.fmean(measured),
                 predicted=prediction,
@@ -115,11 +116,13 @@ def main() -> None:
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--deployment", type=Path, default=Path(__file__).with_name("two-gpus.yaml"))
     options = parser.parse_args()
-    print("| arrangement | users | figure | measured | planner | error |", "| --- " * 6 + "|", sep="\n")
+    print(
+        "| arrangement | users | GPUs | figure | measured | planner | error |", "| --- " * 7 + "|", sep="\n"
+    )
     for score in scores(load(options.deployment).deployment, *options.results):
         print(
-            f"| {score.arrangement} | {score.users} | {score.figure} | {score.measured:.1f} | {score.predicted:.1f}"
-            f" | {score.error_percent:+.1f} % |"
+            f"| {score.arrangement} | {score.users} | {score.gpus} | {score.figure} | {score.measured:.1f}"
+            f" | {score.predicted:.1f} | {score.error_percent:+.1f} % |"
         )
 
 

@@ -18,28 +18,36 @@ PAGE: Final = _EVIDENCE / "h200-two-gpus.md"
 _TABLE: Final = re.compile(r"(?<=<!-- all figures -->\n)(?:.*\n)*?(?=<!-- end of all figures -->)")
 ARRANGEMENTS: Final = ("colocated", "colocated-tuned", "disaggregated")
 _HEAD: Final = (
-    "arrangement", "traffic", "C", "runs", "TPOT, ms", "TTFT, ms", "E2E, ms", "tokens/s per GPU",
+    "arrangement", "traffic", "C", "GPUs", "runs", "TPOT, ms", "TTFT, ms", "E2E, ms", "tokens/s per GPU",
 )  # fmt: skip
 
 
 def results() -> tuple[Path, ...]:
-    """Return the raw results of every lease of two GPUs."""
-    return tuple(sorted((_EVIDENCE / "raw").glob("h200-*-two-gpus*.jsonl")))
+    """Return the raw results of two GPUs, and of one GPU with half the users."""
+    return tuple(
+        path
+        for pattern in ("h200-*-two-gpus*.jsonl", "h200-*-one-gpu-half-the-users*.jsonl")
+        for path in sorted((_EVIDENCE / "raw").glob(pattern))
+    )
 
 
 def lines(paths: Sequence[Path]) -> Iterator[str]:
     """Yield the table's lines: mean, median and 99th percentile, each the mean over the repetitions."""
-    grouped: dict[tuple[int, int, int], list[dict[str, Any]]] = defaultdict(list)
+    grouped: dict[tuple[int, int, int, int], list[dict[str, Any]]] = defaultdict(list)
     for run in runs(*paths):
-        key = ("fixed", "mixed").index(run["traffic"]), run["users"], ARRANGEMENTS.index(run["arrangement"])
-        grouped[key].append(run)
+        traffic, arrangement = (
+            ("fixed", "mixed").index(run["traffic"]),
+            ARRANGEMENTS.index(run["arrangement"]),
+        )
+        grouped[traffic, run["users_on_two_gpus"], arrangement, -run["gpus"]].append(run)
     yield _row(_HEAD)
     yield _row(["---"] * len(_HEAD))
-    for (_, users, _), repeated in sorted(grouped.items()):
+    for (_, users, _, gpus), repeated in sorted(grouped.items()):
         first = repeated[0]
         cells = [_spread(repeated, figure) for figure in ("tpot", "ttft", "e2e")]
         tokens = statistics.fmean(run["output_tokens_per_second_per_gpu"] for run in repeated)
-        yield _row([first["arrangement"], first["traffic"], users, len(repeated), *cells, f"{tokens:,.0f}"])
+        name = first["arrangement"], first["traffic"], users, -gpus, len(repeated)
+        yield _row([*name, *cells, f"{tokens:,.0f}"])
 
 
 def _spread(repeated: list[dict[str, Any]], figure: str) -> str:
