@@ -110,6 +110,9 @@ def _check_reports(rehearsal: Rehearsal) -> None:
     first, second = (each.runs[0] for each in results.values())
     assert first.prompts_digest == second.prompts_digest
     assert {request.path for request in first.requests} == {"disaggregated"}
+    assert {str(each.connection) for each in results.values()} == {
+        "this project's router at localhost, port 8081, without TLS"
+    }
 
 
 @pytest.mark.parametrize(

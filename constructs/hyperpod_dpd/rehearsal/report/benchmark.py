@@ -4,7 +4,15 @@ from typing import Final
 
 from hyperpod_dpd import __version__
 from hyperpod_dpd.derive import resolve
-from hyperpod_dpd.evidence.results import BenchmarkResult, System, Traffic, Workers
+from hyperpod_dpd.evidence.results import (
+    OWN_ROUTER,
+    PLAIN,
+    BenchmarkResult,
+    Connection,
+    System,
+    Traffic,
+    Workers,
+)
 from hyperpod_dpd.planner.cost import hourly_price
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan
 from hyperpod_dpd.rehearsal.prediction import shape_of
@@ -12,6 +20,9 @@ from hyperpod_dpd.rehearsal.rehearsal import Rehearsal
 from hyperpod_dpd.spec import Deployment
 
 _TOOL: Final = "hyperpod-dpd rehearsal"
+
+_HOST: Final = "localhost"
+"""Each pod has an address of its own on loopback, and a router that is replaced comes back with another."""
 
 
 def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:
@@ -28,6 +39,9 @@ def benchmark_results(rehearsal: Rehearsal) -> dict[str, BenchmarkResult]:
                 ignore_eos=True,
             ),
             runs=tuple(run.as_run() for run in result.outcome.runs),
+            connection=Connection(
+                router=OWN_ROUTER, host=_HOST, port=plan.routers[0].http_port, tls=PLAIN, doubt=None
+            ),
         )
         for plan, result in zip(rehearsal.plans, rehearsal.results, strict=True)
         # one rank on one GPU is not the system that the manifests describe
