@@ -1,5 +1,6 @@
 """All stacks of one deployment, and what holds for each of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -73,9 +74,24 @@ def build(app: cdk.App, deployment: Deployment, *, profile: Profile | None = Non
     for part, stack in stacks.by_part.items():
         stack.termination_protection = not deployment.deletes_data
         acknowledge(stack, part, deployment)
-    for key, value in {"hyperpod-dpd:deployment": deployment.name, **(deployment.tags or {})}.items():
+    tags = {"hyperpod-dpd:deployment": deployment.name, **(deployment.tags or {})}
+    for key, value in tags.items():
         cdk.Tags.of(app).add(key, value, exclude_resource_types=_UNTAGGED)
+    for stack in stacks.all:
+        _tag_untyped(stack, tags)
     return stacks
+
+
+def _tag_untyped(stack: cdk.Stack, tags: Mapping[str, str]) -> None:
+    """Tag the resources of aws-cdk-lib's own helpers, which `Tags` does not reach: they have no type in CDK."""
+    for resource in stack.node.find_all():
+        if not isinstance(resource, cdk.CfnResource) or cdk.TagManager.is_taggable(resource):
+            continue
+        if resource.cfn_resource_type in ("AWS::IAM::Role", "AWS::Lambda::Function"):
+            listed = [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+            resource.add_property_override("Tags", listed)
+        elif resource.cfn_resource_type == "AWS::SSM::Parameter":
+            resource.add_property_override("Tags", dict(tags))
 
 
 def _owning(app: cdk.App, deployment: Deployment, profile: Profile | None) -> DeploymentStacks:

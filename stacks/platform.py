@@ -26,6 +26,7 @@ from hyperpod_dpd.observability.metrics_workspace import READS
 from hyperpod_dpd.readiness import Readiness, Wait, nodes_of
 from hyperpod_dpd.scaling.budget import MonthlyBudget
 from hyperpod_dpd.scaling.nights_off import NightsOff
+from hyperpod_dpd.security.helper_function import keep_helper_logs
 from hyperpod_dpd.security.identities import PodIdentity
 from hyperpod_dpd.security.logs import log_group, logs_key
 from hyperpod_dpd.security.secrets import DeploymentSecrets
@@ -103,7 +104,14 @@ class PlatformStack(cdk.Stack):
         self._retention_days = deployment.platform.log_retention_days
         self.log_key = logs_key(self, "LogsKey", removal_policy=self._removal)
         self.handle = self._handle(network, cluster, hyperpod)
-        self.kubectl = Kubectl(self, "Kubectl", handle=self.handle)
+        self.kubectl = Kubectl(
+            self,
+            "Kubectl",
+            handle=self.handle,
+            log_key=self.log_key,
+            log_retention_days=self._retention_days,
+            removal_policy=self._removal,
+        )
         self.cluster = self.kubectl.cluster
         self.readiness = Readiness(
             self,
@@ -160,6 +168,9 @@ class PlatformStack(cdk.Stack):
                 topic=self.alerts.topic,
             )
         publish_bindings(Construct(self, "Bindings"), deployment, self.bindings)
+        keep_helper_logs(
+            self, key=self.log_key, retention_days=self._retention_days, removal_policy=self._removal
+        )
 
     def bindings_in(self, stack: cdk.Stack) -> Mapping[Binding, str]:
         """Return the bindings as `stack` reads them, which is deployed after this one."""

@@ -325,6 +325,19 @@ def test_cost_tags_reach_everything_that_tolerates_them() -> None:
             assert expected in body["Properties"]["Tags"], resource_type
 
 
+def test_no_role_function_or_parameter_is_without_cost_tags() -> None:
+    # organisations refuse them untagged, those of aws-cdk-lib's own helpers as well
+    synthesized = synthesize(changed(ready(), tags={"cost-centre": "4711"}))
+    untagged = {
+        (part, name)
+        for part, template in synthesized.templates.items()
+        for name, body in template["Resources"].items()
+        if body["Type"] in ("AWS::IAM::Role", "AWS::Lambda::Function", "AWS::SSM::Parameter")
+        and "4711" not in str(body["Properties"].get("Tags"))
+    }
+    assert untagged == set()
+
+
 def test_the_hyperpod_cluster_carries_no_tags() -> None:
     synthesized = synthesize(changed(ready(), tags={"cost-centre": "4711"}))
     assert "Tags" not in _cluster(synthesized)["Properties"]

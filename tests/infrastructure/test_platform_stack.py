@@ -479,3 +479,40 @@ def test_bindings_reach_the_serving_stack_by_parameters_and_not_by_exports() -> 
     assert read <= written
     # an image that is built anew changes its value, and an export that is used cannot change
     assert "Images" not in json.dumps(platform.get("Outputs", {}))
+
+
+# -- logs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["llama-3.3-70b-p5", "alone", "shared"])
+def test_every_function_logs_to_a_group_of_its_stack(name: str) -> None:
+    for part, template in _synthesized(name).templates.items():
+        named = json.dumps(
+            [body["Properties"] for body in resources(template, "AWS::Logs::LogGroup").values()]
+        )
+        for function, body in resources(template, "AWS::Lambda::Function").items():
+            given = body["Properties"].get("LoggingConfig", {}).get("LogGroup")
+            own = json.dumps({"Fn::Join": ["", ["/aws/lambda/", {"Ref": function}]]})
+            assert given or own in named, f"{part}/{function} lets Lambda make its log group"
+
+
+@pytest.mark.parametrize("name", ["llama-3.3-70b-p5", "removable"])
+def test_every_log_group_is_encrypted_kept_as_long_as_the_file_says_and_removed_with_the_rest(
+    name: str,
+) -> None:
+    deployment = changed(deployments()[name], platform__log_retention_days=30)
+    policy = "Delete" if deployment.deletes_data else "RetainExceptOnCreate"
+    groups = resources(synthesize(deployment).templates["platform"], "AWS::Logs::LogGroup")
+    assert len(groups) > 6
+    for group, body in groups.items():
+        assert body["Properties"]["RetentionInDays"] == 30, group
+        assert "KmsKeyId" in body["Properties"], group
+        assert body["DeletionPolicy"] == policy, group
+
+
+def test_the_helper_of_json_keys_runs_only_once_its_log_group_exists() -> None:
+    template = _platform()
+    (group,) = [name for name in resources(template, "AWS::Logs::LogGroup") if name.startswith("HelperLogs")]
+    helped = resources(template, "Custom::AWSCDKCfnJson")
+    assert helped
+    assert all(group in body["DependsOn"] for body in helped.values())

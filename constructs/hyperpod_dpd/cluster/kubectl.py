@@ -7,10 +7,13 @@ import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, DependencyGroup, IDependable
 
 from hyperpod_dpd.cluster.handle import ClusterHandle
+from hyperpod_dpd.spec.arguments import checked
 
 _HTTPS = 443
 
@@ -32,8 +35,27 @@ class Kubectl(Construct):
     security_group: ec2.SecurityGroup
     ready: IDependable
 
-    def __init__(self, scope: Construct, construct_id: str, *, handle: ClusterHandle) -> None:
-        """Open the way into the cluster of `handle`, with everything that a cluster administrator may do."""
+    @checked
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        handle: ClusterHandle,
+        log_key: kms.IKey | None = None,
+        log_retention_days: int = 90,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    ) -> None:
+        """Open the way into a cluster, with everything that a cluster administrator may do.
+
+        Args:
+            scope: where the construct lives.
+            construct_id: its id.
+            handle: the cluster.
+            log_key: key of the functions' logs, see `logs_key`; absent: CloudWatch Logs' own.
+            log_retention_days: days that these logs are kept, a value that CloudWatch Logs accepts.
+            removal_policy: whether these logs outlive the stack.
+        """
         super().__init__(scope, construct_id)
         self.security_group = ec2.SecurityGroup(
             self,
@@ -71,6 +93,12 @@ class Kubectl(Construct):
             private_subnets=list(handle.subnets),
             security_groups=[self.security_group],
         )
+        for group in provider.node.find_all():
+            if isinstance(group, logs.CfnLogGroup):
+                # two years, without a key, whatever the stack's other logs have
+                group.kms_key_id = log_key.key_arn if log_key else None
+                group.retention_in_days = log_retention_days
+                group.apply_removal_policy(removal_policy)
         self.cluster = _cluster(self, "Cluster", handle, provider)
         role = cast("iam.IRole", provider.role)
         # Kubernetes lets nobody grant what he does not hold, and charts bring ClusterRoles
