@@ -81,6 +81,7 @@ class Admission:
         self._policy = policy
         self._metrics = metrics
         self._keys = keys
+        self._arrived = 0
         self._requests = 0
         self._bytes = 0
         self._idle = asyncio.Event()
@@ -89,8 +90,13 @@ class Admission:
 
     @property
     def requests(self) -> int:
-        """Requests in flight."""
+        """Requests that have a place."""
         return self._requests
+
+    @property
+    def arrived(self) -> int:
+        """Requests whose head has come, those without a place included."""
+        return self._arrived
 
     @property
     def keeps_authorization(self) -> bool:
@@ -107,16 +113,45 @@ class Admission:
             raise ClientError(401, "invalid_api_key", "a valid bearer key is needed")
 
     @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
-        """Count a request while it is in flight.
+    def arrival(self) -> Iterator[None]:
+        """Know about a request from its head to its answer's end; `idle` waits for it.
+
+        A client that sends its body slowly takes no place from others: it gets one with its last byte.
 
         Raises:
-            ClientError: 429, there are too many; 503, the router is shutting down.
+            ClientError: 429, every place is taken; 503, the router is shutting down.
         """
         if self.closing:
             raise ClientError(
                 503, "shutting_down", "the router is shutting down", retry_after_seconds=self._retry
             )
+        self._check_room()
+        self._arrived += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._arrived -= 1
+            if self._arrived == 0:
+                self._idle.set()
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place while a request is served.
+
+        Raises:
+            ClientError: 429, every place was taken meanwhile.
+        """
+        self._check_room()
+        self._requests += 1
+        self._metrics.inflight.set(self._requests)
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self._metrics.inflight.set(self._requests)
+
+    def _check_room(self) -> None:
         if self._requests >= self._policy.max_requests:
             raise ClientError(
                 429,
@@ -124,16 +159,6 @@ class Admission:
                 f"{self._requests} requests are in flight",
                 retry_after_seconds=self._retry,
             )
-        self._requests += 1
-        self._idle.clear()
-        self._metrics.inflight.set(self._requests)
-        try:
-            yield
-        finally:
-            self._requests -= 1
-            if self._requests == 0:
-                self._idle.set()
-            self._metrics.inflight.set(self._requests)
 
     async def idle(self) -> None:
         """Return when no request is in flight."""

@@ -1,11 +1,12 @@
 """The HTTP side: paths, admission, decision, and the answer by a transfer or directly."""
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Final
 
 from aiohttp import HttpVersion11, web
@@ -38,7 +39,7 @@ class App:
     """Handles requests.
 
     Attributes:
-        busy: clients' connections on which a request of the API is under way.
+        placed: clients' connections on which a request of the API is served.
     """
 
     def __init__(
@@ -68,7 +69,8 @@ class App:
         }
         posts = (*_KINDS, *settings.routing.passthrough_paths)
         self._methods = dict.fromkeys(posts, "POST") | dict.fromkeys((*self._own, "/v1/models"), "GET")
-        self.busy: set[RequestHandler] = set()
+        self._busy: set[RequestHandler] = set()
+        self.placed: set[RequestHandler] = set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request."""
@@ -104,7 +106,7 @@ class App:
         REQUEST_ID.set(request_id)
         start = time.perf_counter()
         status = 500
-        self.busy.add(request.protocol)
+        self._busy.add(request.protocol)
         try:
             response = await self._admitted(request, path, request_id)
             status = response.status
@@ -121,7 +123,7 @@ class App:
             self._metrics.client_disconnects.inc()
             response = web.Response(status=status)
         finally:
-            self.busy.discard(request.protocol)
+            self._busy.discard(request.protocol)
             if self._admission.closing:
                 request.protocol.close()
             self._metrics.requests.labels(path, str(status)).inc()
@@ -151,28 +153,35 @@ class App:
         requests take, while another router serves behind the same address.
         """
         for connection in server.connections:
-            if connection not in self.busy:
+            if connection not in self._busy:
                 connection.force_close()
 
     async def _admitted(self, request: web.BaseRequest, path: str, request_id: str) -> web.StreamResponse:
         self._admission.authenticate(request.headers.get("Authorization"))
         if path == "/v1/models":
             return self._models()
-        with (
-            self._admission.request(),
-            self._tracing.request(path, request_id, request.headers) as trace_headers,
-        ):
-            body = _BodyReader(request, self._admission, self._settings.admission)
-            try:
+        body = _BodyReader(request, self._admission, self._settings.admission)
+        try:
+            with self._admission.arrival():
                 raw = await body.read()
-                headers = forwarded_headers(
-                    request.headers, keep_authorization=self._admission.keeps_authorization
-                )
-                headers["X-Request-Id"] = request_id
-                headers.update(trace_headers)
-                return await self._answer(request, path, request_id, raw, headers)
+                with self._placed(request), self._tracing.request(path, request_id, request.headers) as trace:
+                    headers = forwarded_headers(
+                        request.headers, keep_authorization=self._admission.keeps_authorization
+                    )
+                    headers["X-Request-Id"] = request_id
+                    headers.update(trace)
+                    return await self._answer(request, path, request_id, raw, headers)
+        finally:
+            body.forget()
+
+    @contextlib.contextmanager
+    def _placed(self, request: web.BaseRequest) -> Iterator[None]:
+        with self._admission.place():
+            self.placed.add(request.protocol)
+            try:
+                yield
             finally:
-                body.forget()
+                self.placed.discard(request.protocol)
 
     async def _answer(
         self, request: web.BaseRequest, path: str, request_id: str, raw: bytes, headers: CIMultiDict[str]

@@ -380,7 +380,9 @@ class HealthPolicy:
 class AdmissionPolicy:
     """What the router takes in at one time."""
 
-    max_requests: Annotated[int, _Option(_count, "requests in flight; more are answered with 429")] = 1024
+    max_requests: Annotated[
+        int, _Option(_count, "requests that are served at one time; more are answered with 429")
+    ] = 1024
     max_queued_bytes: Annotated[
         int, _Option(_count, "bytes of request bodies in flight; more are answered with 429")
     ] = 512 * 1024 * 1024

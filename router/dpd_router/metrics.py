@@ -199,7 +199,7 @@ class Metrics:
         )
         self.evicted_connections = Counter(
             "dpd_router_evicted_connections",
-            "Connections of clients without a request that were closed because there were too many",
+            "Connections of clients whose requests had not come whole that were closed because there were too many",
             registry=registry,
         )
         self.other_routers = Gauge(

@@ -229,7 +229,7 @@ class Router:
         server = ClientServer(
             self.app.handle,
             metrics=self.metrics,
-            busy=self.app.busy,
+            placed=self.app.placed,
             max_connections=self._max_connections,
             stall_seconds=self.settings.admission.stall_seconds,
             keepalive_seconds=self.settings.admission.keepalive_timeout_seconds,
@@ -253,7 +253,7 @@ class Router:
         self.admission.closing = True
         if self._runner is not None and self._runner.server is not None:
             self.app.close_idle(self._runner.server)
-        log.info("router stops", extra={"fields": {"requests": self.admission.requests}})
+        log.info("router stops", extra={"fields": {"requests": self.admission.arrived}})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self.admission.idle()

@@ -67,15 +67,15 @@ class ClientServer(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         metrics: Metrics,
-        busy: Container[RequestHandler],
+        placed: Container[RequestHandler],
         max_connections: int,
         stall_seconds: float,
         keepalive_seconds: float,
     ) -> None:
-        """Describe the server; `busy` has the connections on which a request is under way."""
+        """Describe the server; `placed` has the connections on which a request is served."""
         super().__init__(handler, handler_cancellation=True)
         self._metrics = metrics
-        self._busy = busy
+        self._placed = placed
         self._max_connections = max_connections
         self._stall_seconds = stall_seconds
         self._keepalive_seconds = keepalive_seconds
@@ -92,7 +92,7 @@ class ClientServer(web.Server):
         )
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        """Keep a connection, in place of an idle one where there are too many."""
+        """Keep a connection, in place of another one where there are too many."""
         super().connection_made(handler, transport)
         self._kept[handler] = None
         end_when_silent(transport.get_extra_info("socket"), self._stall_seconds)
@@ -105,8 +105,8 @@ class ClientServer(web.Server):
         super().connection_lost(handler, exc)
 
     def _evict(self) -> None:
-        """Close the oldest connection without a request: one that only waits must keep nobody out."""
-        oldest = next(connection for connection in self._kept if connection not in self._busy)
+        """Close the oldest connection whose request is not served: one that waits or trickles must keep nobody out."""
+        oldest = next(connection for connection in self._kept if connection not in self._placed)
         del self._kept[oldest]
         self._metrics.evicted_connections.inc()
         oldest.force_close()

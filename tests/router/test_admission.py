@@ -73,12 +73,14 @@ def test_file_without_a_key_is_refused(tmp_path: Path) -> None:
 def test_requests_above_the_limit_are_429() -> None:
     admission = Admission(AdmissionPolicy(max_requests=1, retry_after_seconds=3), Metrics(), None)
     admission.authenticate(None)
-    with admission.request():
-        with pytest.raises(ClientError) as caught, admission.request():
-            pass
-        assert (caught.value.status, caught.value.retry_after_seconds) == (429, 3)
-    with admission.request():
-        assert admission.requests == 1
+    with admission.arrival(), admission.arrival(), admission.place():
+        for refused in (admission.place, admission.arrival):
+            with pytest.raises(ClientError) as caught, refused():
+                pass
+            assert (caught.value.status, caught.value.retry_after_seconds) == (429, 3)
+        assert (admission.requests, admission.arrived) == (1, 2)
+    with admission.place():
+        assert (admission.requests, admission.arrived) == (1, 0)
 
 
 def test_bytes_above_the_limit_are_429() -> None:
@@ -94,13 +96,15 @@ def test_bytes_above_the_limit_are_429() -> None:
 async def test_idle_and_closing() -> None:
     admission = Admission(AdmissionPolicy(), Metrics(), None)
     await admission.idle()
-    with admission.request():
+    with admission.arrival():
         waiting = asyncio.create_task(admission.idle())
         await asyncio.sleep(0)
         assert not waiting.done()
+        admission.closing = True
+        with admission.place():  # it came before
+            await asyncio.sleep(0)
     await waiting
-    admission.closing = True
-    with pytest.raises(ClientError) as caught, admission.request():
+    with pytest.raises(ClientError) as caught, admission.arrival():
         pass
     assert caught.value.status == 503
 

@@ -343,9 +343,9 @@ async def test_client_that_sends_half_a_body_is_dropped(recorded: tuple[Recorder
     _, rig = recorded
     _, writer = await asyncio.open_connection(rig.cluster.router_host, rig.router.port)
     writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-    await until(lambda: rig.metric("dpd_router_inflight_requests") == 1)
+    await until(lambda: rig.metric("dpd_router_queued_bytes") == 1)
     writer.close()
-    await until(lambda: rig.metric("dpd_router_inflight_requests") == 0)
+    await until(lambda: rig.router.admission.arrived == 0)
     assert rig.metric("dpd_router_queued_bytes") == 0
 
 

@@ -92,20 +92,10 @@ async def test_a_client_that_waits_to_be_told_is_told_to_send_its_body() -> None
         writer.close()
 
 
-@pytest.mark.parametrize(
-    ("flags", "length", "status"), [(("--max-body-bytes", "10"), 11, 413), (("--max-requests", "1"), 10, 429)]
-)
-async def test_who_is_refused_is_not_told_to_send(flags: tuple[str, str], length: int, status: int) -> None:
-    async with running(*flags) as rig:
-        _, other = await connect(rig)
-        other.write(HEAD + b"Content-Length: 10\r\n\r\n")
-        await until(lambda: rig.router.admission.requests == 1)
-        reader, writer = await connect(rig)
-        writer.write(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length)
-        async with asyncio.timeout(LIMIT_SECONDS):
-            assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
-        writer.close()
-        other.close()
+async def test_who_is_refused_is_not_told_to_send() -> None:
+    async with running("--max-body-bytes", "10") as rig:
+        answer = await exchange(rig, HEAD + b"Expect: 100-continue\r\nContent-Length: 11\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_compressed_body_reaches_the_worker_as_what_it_is_then() -> None:
@@ -231,20 +221,46 @@ async def test_a_client_that_takes_nothing_gives_its_place_back() -> None:
         await until(lambda: rig.metric("dpd_router_worker_requests") == 0)
 
 
-async def test_idle_connections_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_that_wait_or_trickle_make_room_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dpd_router.router.client_connections", lambda _: 3)
-    async with running() as rig:
+    serve, served = asyncio.Event(), asyncio.Event()
+
+    async def held(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        served.set()
+        await serve.wait()
+        return web.json_response({})
+
+    async with echo(held) as (rig, _):
         busy_reader, busy = await connect(rig)
-        busy.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY))
-        await until(lambda: rig.router.admission.requests == 1)
-        idle = [await connect(rig) for _ in range(5)]
+        busy.write(with_body(BODY))
+        idle_reader, idle = await connect(rig)
+        trickling_reader, trickling = await connect(rig)
+        trickling.write(HEAD + b"Content-Length: 100\r\n\r\n{")
         async with asyncio.timeout(LIMIT_SECONDS):
-            assert [await reader.read() for reader, _ in idle[:3]] == [b""] * 3
-            busy.write(BODY)
+            await served.wait()
+            await until(lambda: rig.router.admission.arrived == 2)
+            others = [await connect(rig) for _ in range(2)]
+            assert await idle_reader.read() == await trickling_reader.read() == b""
+            serve.set()
             assert (await busy_reader.readline()).startswith(b"HTTP/1.1 200 ")
-        assert rig.metric("dpd_router_evicted_connections_total") == 3
-        for _, writer in (*idle, (None, busy)):
+        assert rig.metric("dpd_router_evicted_connections_total") == 2
+        for _, writer in (*others, (None, idle), (None, trickling), (None, busy)):
             writer.close()
+
+
+async def test_a_body_that_trickles_takes_no_place_from_others() -> None:
+    async with running("--max-requests", "1") as rig:
+        slow_reader, slow = await connect(rig)
+        slow.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:5])
+        await until(lambda: rig.router.admission.arrived == 1)
+        assert (await rig.complete(prompt(10), max_tokens=2)).status == 200
+        slow.write(BODY[5:])
+        async with asyncio.timeout(LIMIT_SECONDS):
+            assert (await slow_reader.readline()).startswith(b"HTTP/1.1 200 ")
+        slow.close()
 
 
 def test_files_are_for_requests_first(monkeypatch: pytest.MonkeyPatch) -> None:
