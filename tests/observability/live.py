@@ -64,21 +64,22 @@ class History:
 
     def add(self, target: "Target", exposition: str | None) -> None:
         """Take what `target` answered in this step; None: nothing."""
-        self._put(_series("up", target.labels), "0" if exposition is None else "1")
-        before = self._seen_by.get(target.job, set())
-        now = {}
+        now = {_series("up", target.labels): "0" if exposition is None else "1"}
         for name, labels, value in _samples(exposition or ""):
             # a label that the target has as well is renamed, as Prometheus does
             own = {f"exported_{each}" if each in target.labels else each: labels[each] for each in labels}
             now[_series(name, {**own, **target.labels})] = value
-        for series, value in now.items():
-            self._put(series, value)
-        for series in before - now.keys():
-            self._put(series, "stale")
-        self._seen_by[target.job] = set(now)
+        self._take(target, now)
 
-    def _put(self, series: str, value: str) -> None:
-        self._values.setdefault(series, {})[self.steps] = value
+    def remove(self, target: "Target") -> None:
+        """Take that `target` is none any more: its pod was deleted."""
+        self._take(target, {})
+
+    def _take(self, target: "Target", now: Mapping[str, str]) -> None:
+        stale = dict.fromkeys(self._seen_by.get(target.job, set()) - now.keys(), "stale")
+        for series, value in {**now, **stale}.items():
+            self._values.setdefault(series, {})[self.steps] = value
+        self._seen_by[target.job] = set(now)
 
     def inputs(self, rules: str) -> list[dict[str, str]]:
         """Return the series that `rules` mention, as `promtool` takes them."""
@@ -112,6 +113,9 @@ class Live:
     efa_moves: bool = True
     """Whether hand-offs cross the EFA: its counters come from here, because there is none on a laptop."""
 
+    nodes_are_there: bool = True
+    """Whether the GPU nodes are, with the pods on them."""
+
     crowded: bool = False
     """Three times as many requests in each step, and none is waited for: it ends when the prefiller has ended one of its
     own. As slow as the machine is, so slow are both."""
@@ -125,6 +129,11 @@ class Live:
         async with asyncio.timeout(LIMIT_SECONDS):
             for _ in range(math.ceil(minutes * STEPS_PER_MINUTE)):
                 await self._step()
+
+    async def take_nodes_away(self) -> None:
+        """End every worker with its node; the router stays."""
+        self.nodes_are_there = False
+        await self.cluster.close()
 
     async def stop(self) -> None:
         """End faults, because a slow engine would take its time to end, and send clients away."""
@@ -143,7 +152,10 @@ class Live:
             await asyncio.gather(*tasks)
         self._efa_bytes += EFA_BYTES_PER_STEP if self.efa_moves else 0
         for target in self.targets():
-            self.history.add(target, await self._read(target))
+            if self.nodes_are_there or target.job == "dpd-router":
+                self.history.add(target, await self._read(target))
+            else:
+                self.history.remove(target)
         self.history.steps += 1
 
     async def _moved_on(self) -> None:

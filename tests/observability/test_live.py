@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dpd_simulator import Fault, FaultKind
+from hyperpod_dpd.observability.rules import ABOUT_MISSING_WORKERS
 from tests.observability.live import Live, deployment, judged, live
 
 pytestmark = pytest.mark.slow
@@ -126,5 +127,21 @@ async def test_ten_minutes_of_healthy_traffic_fire_nothing(tmp_path: Path) -> No
         "sum(dpd:ttft_slo_misses:ratio_rate5m) < bool 0.01": 1,
         firing(): None,
         "ALERTS": None,
+    }
+    assert judged(rig, expected, tmp_path) == ""
+
+
+@pytest.mark.parametrize("exporters", ["manifests", "observability-addon"])
+async def test_nodes_that_go_for_the_night_fire_what_is_muted_then_and_nothing_else(
+    exporters: str, tmp_path: Path
+) -> None:
+    async with live(deployment(platform__exporters=exporters)) as rig:
+        await rig.minutes(SETTLING_MINUTES)
+        await rig.take_nodes_away()
+        await rig.minutes(30)
+    names = "|".join(ABOUT_MISSING_WORKERS)
+    expected: dict[str, float | None] = {
+        f"count({firing()})": 2,
+        firing(f"alertname!~{names!r},"): None,
     }
     assert judged(rig, expected, tmp_path) == ""

@@ -316,8 +316,9 @@ def _efa_rate(scope: Scope, metric: str, *, own: bool) -> str:
     if not own:
         # an add-on's labels are its own; the sum of the cluster is what can be said for sure
         return f"sum({rate})"
-    prefillers = scope.series("up", 'job="dpd-prefill"')
-    nodes = f"group by (node) ({prefillers})"
+    # as long as the rate remembers a prefiller that is gone: its hand-offs are remembered, too
+    prefillers = scope.series("up", 'job="dpd-prefill"', window="5m")
+    nodes = f"group by (node) (max_over_time({prefillers}))"
     return f"sum({rate} * on (node) group_left () {nodes})"
 
 
