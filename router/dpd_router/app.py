@@ -1,12 +1,11 @@
 """The HTTP side: paths, admission, decision, and the answer by a transfer or directly."""
 
 import asyncio
-import contextlib
 import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from aiohttp import HttpVersion11, web
@@ -164,7 +163,11 @@ class App:
         try:
             with self._admission.arrival():
                 raw = await body.read()
-                with self._placed(request), self._tracing.request(path, request_id, request.headers) as trace:
+                with (
+                    self._admission.place(),
+                    self._tracing.request(path, request_id, request.headers) as trace,
+                ):
+                    self.placed.add(request.protocol)
                     headers = forwarded_headers(
                         request.headers, keep_authorization=self._admission.keeps_authorization
                     )
@@ -172,16 +175,8 @@ class App:
                     headers.update(trace)
                     return await self._answer(request, path, request_id, raw, headers)
         finally:
+            self.placed.discard(request.protocol)
             body.forget()
-
-    @contextlib.contextmanager
-    def _placed(self, request: web.BaseRequest) -> Iterator[None]:
-        with self._admission.place():
-            self.placed.add(request.protocol)
-            try:
-                yield
-            finally:
-                self.placed.discard(request.protocol)
 
     async def _answer(
         self, request: web.BaseRequest, path: str, request_id: str, raw: bytes, headers: CIMultiDict[str]
@@ -280,7 +275,7 @@ class _BodyReader:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 await self._invite()
-                pieces = [piece async for piece in self._pieces()]
+                pieces = await self._pieces()
         except TimeoutError:
             # a client that sends a byte now and then must not keep a place
             raise ClientError(408, "body_timeout", "the body did not come in time") from None
@@ -295,13 +290,15 @@ class _BodyReader:
             await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             writer.output_size = 0  # nothing of the answer itself is sent
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
+    async def _pieces(self) -> list[bytes]:
+        pieces = []
         async for piece in self._request.content.iter_any():
             self._admission.take(len(piece))
             self._counted += len(piece)
             if self._counted > self._limit_bytes:
                 raise self._too_large()
-            yield piece
+            pieces.append(piece)
+        return pieces
 
     def _too_large(self) -> ClientError:
         return ClientError(413, "body_too_large", f"a body may have {self._limit_bytes} bytes")

@@ -28,13 +28,9 @@ _DROPPED: Final = frozenset(name.encode() for name in NOT_FOR_CLIENTS)
 
 
 class Framing:
-    """Finds the end of a body; says nothing about what is in it.
+    """Finds the end of a body; says nothing about what is in it."""
 
-    Attributes:
-        between_chunks: everything so far was whole chunks.
-    """
-
-    __slots__ = ("_line", "_skip", "_trailer", "between_chunks", "ended", "remaining")
+    __slots__ = ("_line", "_malformed", "_skip", "_trailer", "ended", "remaining")
 
     def __init__(self, content_length: int | None) -> None:
         """Begin a body of so many bytes, or one of chunks where that is None."""
@@ -43,7 +39,7 @@ class Framing:
         self._skip = 0
         self._line = b""
         self._trailer = False
-        self.between_chunks = content_length is None
+        self._malformed = False  # some of the bytes were looked at then, and do not go on
 
     def feed(self, data: bytes) -> int:
         """Return how many bytes of `data` belong to the body.
@@ -51,7 +47,6 @@ class Framing:
         Raises:
             UpstreamError: this is not a chunked body.
         """
-        self.between_chunks = False  # if this raises, some of `data` was looked at and none goes on
         if self.remaining is not None:
             taken = min(self.remaining, len(data))
             self.remaining -= taken
@@ -65,15 +60,20 @@ class Framing:
                 position += step
             else:
                 position = self._read_line(data, position)
-        self.between_chunks = not (self._skip or self._line or self._trailer)
         return position
+
+    @property
+    def between_chunks(self) -> bool:
+        """Whether everything that goes on to the client was whole chunks, so that another one may follow."""
+        whole = not (self._skip or self._line or self._trailer or self._malformed)
+        return self.remaining is None and whole
 
     def _read_line(self, data: bytes, position: int) -> int:
         end = data.find(b"\n", position)
         if end == -1:
             self._line += data[position:]
             if len(self._line) > _CHUNK_LINE_LIMIT_BYTES:
-                raise UpstreamError("malformed")
+                raise self._refused()
             return len(data)
         line = self._line + data[position:end]
         self._line = b""
@@ -90,11 +90,15 @@ class Framing:
         except ValueError:
             size = -1
         if size < 0:
-            raise UpstreamError("malformed")
+            raise self._refused()
         if size == 0:
             self._trailer = True
             return 0
         return size + 2
+
+    def _refused(self) -> UpstreamError:
+        self._malformed = True
+        return UpstreamError("malformed")
 
 
 class Head:
@@ -102,9 +106,10 @@ class Head:
 
     Attributes:
         interim: the answer itself follows.
+        names_request: it has an `X-Request-Id`.
     """
 
-    __slots__ = ("content_length", "headers", "interim", "reason", "status", "will_close")
+    __slots__ = ("content_length", "headers", "interim", "names_request", "reason", "status", "will_close")
 
     def __init__(self, raw: bytes) -> None:
         """Parse the head.
@@ -122,6 +127,7 @@ class Head:
         self.headers: list[bytes] = []
         self.content_length: int | None = None
         self.will_close = False
+        self.names_request = False
         chunked = False
         for line in lines:
             name, _, value = line.partition(b":")
@@ -134,6 +140,7 @@ class Head:
                 self.will_close = b"close" in value.lower()
             elif lowered not in _DROPPED:
                 self.headers.append(line)
+                self.names_request = self.names_request or lowered == b"x-request-id"
         if chunked:
             self.content_length = None
         elif self.content_length is None and not self.interim:

@@ -198,9 +198,7 @@ class Passthrough:
 def _told(head: Head, request_id: str, decision: str) -> tuple[bytes, ...]:
     """Return the router's own lines of a head."""
     told = (f"{DECISION_HEADER}: {decision}".encode(),) if decision else ()
-    if any(line[:13].lower() == b"x-request-id:" for line in head.headers):
-        return told
-    return (*told, f"X-Request-Id: {request_id}".encode())
+    return told if head.names_request else (*told, f"X-Request-Id: {request_id}".encode())
 
 
 class RelayedResponse(web.StreamResponse):
