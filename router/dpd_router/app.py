@@ -75,15 +75,18 @@ class App:
         """Answer any request."""
         path = request.path
         method = self._methods.get(path)
-        if request.version < HttpVersion11:
-            return self._refuse(ClientError(505, "http_version", "use HTTP/1.1"), "")
         if method is None:
             # nothing else of a worker is reachable: adapters, profiling, sleep and the like are control routes
             return self._refuse(ClientError(404, "not_found", "this path is not served"), "")
-        if request.method != method:
+        # who may get may ask for the head alone, as monitors do
+        if request.method not in {method, "HEAD" if method == "GET" else method}:
             return self._refuse(ClientError(405, "method_not_allowed", f"use {method} here"), "")
         own = self._own.get(path)
-        return own() if own is not None else await self._counted(request, path)
+        if own is not None:
+            return own()
+        if request.version < HttpVersion11:
+            return self._refuse(ClientError(505, "http_version", "use HTTP/1.1"), "")
+        return await self._counted(request, path)
 
     def _health(self) -> web.Response:
         return web.Response(text="ok")

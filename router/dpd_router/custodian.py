@@ -114,6 +114,8 @@ class Custodian:
         self._consuming: dict[str, asyncio.Task[Any]] = {}
         self._dry: collections.OrderedDict[str, _Dry] = collections.OrderedDict()
         self._dry_bytes = 0
+        # drains after late reports that run, and whether another report has come since the last of them began
+        self._late_drains: dict[str, bool] = {}
         notifications.on_late.append(self._late)
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -349,12 +351,26 @@ class Custodian:
             self._dry_bytes -= len(dry.prompt)
 
     def _late(self, handoff_id: str) -> None:
-        """Drain again when a rank reports after a drain that found nothing; every rank of it does."""
+        """Drain again when a rank reports after a drain that found nothing."""
+        if handoff_id in self._late_drains:
+            self._late_drains[handoff_id] = True
+            return
         dry = self._dry.get(handoff_id)
         if dry is not None and dry.handoff.decoder.incarnation == dry.handoff.decoder_incarnation:
+            self._late_drains[handoff_id] = True
             self._spawn(self._drain_late(dry), f"late drain {handoff_id}")
 
     async def _drain_late(self, dry: _Dry) -> None:
+        """Drain one after the other, so that the last begins after the last report and a flood of them is no flood."""
+        handoff_id = dry.handoff.id
+        try:
+            while self._late_drains[handoff_id]:
+                self._late_drains[handoff_id] = False
+                await self._drain_late_once(dry)
+        finally:
+            del self._late_drains[handoff_id]
+
+    async def _drain_late_once(self, dry: _Dry) -> None:
         handoff = dry.handoff
         try:
             usage = await self._drain_once(handoff, dry.prompt)

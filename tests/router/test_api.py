@@ -153,8 +153,22 @@ async def test_malformed_json_is_a_400(recorded: tuple[Recorder, Rig], raw: byte
 async def test_http_1_0_is_refused(recorded: tuple[Recorder, Rig]) -> None:
     _, rig = recorded
     reader, writer = await asyncio.open_connection(rig.cluster.router_host, rig.router.port)
-    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
+    writer.write(b"GET /v1/models HTTP/1.0\r\n\r\n")
     assert b" 505 " in await reader.readline()
+    writer.close()
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
+@pytest.mark.parametrize("request_line", ["GET {} HTTP/1.0", "HEAD {} HTTP/1.0", "HEAD {} HTTP/1.1"])
+async def test_monitors_may_be_old_or_ask_for_the_head_alone(
+    recorded: tuple[Recorder, Rig], path: str, request_line: str
+) -> None:
+    _, rig = recorded
+    reader, writer = await asyncio.open_connection(rig.cluster.router_host, rig.router.port)
+    writer.write(f"{request_line.format(path)}\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert b" 200 OK" in head.partition(b"\r\n")[0]
+    assert bool(body) == request_line.startswith("GET")
     writer.close()
 
 

@@ -276,6 +276,37 @@ async def test_transfer_that_arrives_after_an_empty_drain_is_drained_again(
     assert desk.books.capacity(desk.decoder.key) == capacity
 
 
+async def test_a_flood_of_late_notifications_is_drained_one_after_the_other() -> None:
+    desk = Desk()
+    handoff = await _dry(desk)
+    desk.upstream.answers = [0, 1000]
+    message = msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id})
+    for _ in range(1000):
+        desk.notifications.receive(message)
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
+    assert len(desk.upstream.bodies) == 1 + 1
+    desk.notifications.receive(message)
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
+    assert len(desk.upstream.bodies) == 1 + 2
+
+
+async def test_a_rank_that_reports_during_a_late_drain_is_drained_after_it() -> None:
+    desk = Desk()
+    handoff = await _dry(desk)
+    desk.upstream.answers = [1000, 1000]
+    message = msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id})
+    ranks = [message] * 3
+
+    def report() -> None:
+        while ranks:
+            desk.notifications.receive(ranks.pop())
+
+    desk.upstream.before = report
+    desk.notifications.receive(message)
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
+    assert len(desk.upstream.bodies) == 1 + 2
+
+
 async def test_late_notification_of_a_decoder_that_restarted_drains_nothing() -> None:
     desk = Desk()
     handoff = await _dry(desk)
