@@ -1,12 +1,10 @@
 """DPD-SRV-009: the workers fit on the nodes of their groups."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 
-from hyperpod_dpd.derive import resolve_or_none
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
-from hyperpod_dpd.rules.serving.subjects import ROLES
+from hyperpod_dpd.rules.serving.subjects import nodes_taken
 from hyperpod_dpd.spec import Deployment
 
 
@@ -18,16 +16,9 @@ from hyperpod_dpd.spec import Deployment
 )
 def workers_fit_on_their_nodes(deployment: Deployment) -> Iterator[Problem]:
     """A worker without a node stays pending, and the deployment waits for it until it fails."""
-    facts = resolve_or_none(deployment)
-    if facts is None:
+    nodes = nodes_taken(deployment)
+    if nodes is None:
         return
-    # prefill and decode never share a node: EFA has no loopback within one
-    nodes: dict[str, int] = defaultdict(int)
-    for role in ROLES:
-        place = facts.role(role)
-        scaling = place.worker.scaling
-        replicas = max(place.replicas, scaling.maximum if scaling is not None else 0)
-        nodes[place.group.name] += -(-replicas // place.workers_per_node)
     for index, group in enumerate(deployment.hyperpod.instance_groups):
         if nodes[group.name] > group.count:
             yield Problem(

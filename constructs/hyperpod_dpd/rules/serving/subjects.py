@@ -1,10 +1,11 @@
 """What several rules about serving look at."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
-from hyperpod_dpd.derive import EffectiveEngine, effective_engine
+from hyperpod_dpd.derive import EffectiveEngine, effective_engine, resolve_or_none
 from hyperpod_dpd.spec import Deployment, Role
 
 ROLES = (Role.PREFILL, Role.DECODE)
@@ -28,6 +29,21 @@ def hands_over_through_lmcache(deployment: Deployment) -> bool:
 def self_managed(deployment: Deployment) -> bool:
     """Whether this project renders the workers itself."""
     return deployment.serving.backend == "self-managed"
+
+
+def nodes_taken(deployment: Deployment) -> Counter[str] | None:
+    """Return how many nodes of each group the workers take at their highest number, or None where that is unknown."""
+    facts = resolve_or_none(deployment)
+    if facts is None:
+        return None
+    # prefill and decode never share a node: EFA has no loopback within one
+    nodes = Counter[str]()
+    for role in ROLES:
+        place = facts.role(role)
+        scaling = place.worker.scaling
+        replicas = max(place.replicas, scaling.maximum if scaling is not None else 0)
+        nodes[place.group.name] += -(-replicas // place.workers_per_node)
+    return nodes
 
 
 def extra_flags(deployment: Deployment) -> Iterator[tuple[str, str, str]]:

@@ -279,6 +279,39 @@ EXAMPLES = (
         ),
     ),
     Example(
+        rule="DPD-SRV-015",
+        good=(
+            {},
+            {"serving.tensor_parallel": 4, "serving.decode.replicas": 2},
+            {"serving.decode.scaling": {"maximum": 2}, "hyperpod.instance_groups.1.count": 2},
+            {"hyperpod.instance_groups.1.count": 0},
+            {
+                "cluster.existing": {"eks_name": "llama", "hyperpod_name": "shared"},
+                "hyperpod.instance_groups.1.count": 2,
+            },
+        ),
+        bad=(
+            Bad(
+                case={"hyperpod.instance_groups.1.count": 2},
+                at="hyperpod.instance_groups[1].count",
+                mentions=("`decode`", "`count: 2`", "take 1 of them"),
+            ),
+            Bad(
+                case={
+                    "hyperpod.instance_groups.2": {
+                        "name": "spot",
+                        "role": "prefill",
+                        "instance_type": "ml.p5.48xlarge",
+                        "count": 1,
+                    },
+                    "serving.prefill.instance_group": "prefill",
+                },
+                at="hyperpod.instance_groups[2].count",
+                mentions=("`spot`", "take none of them"),
+            ),
+        ),
+    ),
+    Example(
         rule="DPD-SRV-101",
         good=(
             {"serving.transfer.port_epochs": 12},
