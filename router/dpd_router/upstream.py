@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict
 
 from dpd_router.config import Timeouts
 from dpd_router.pool import Worker
@@ -129,6 +130,7 @@ class Upstream:
             connector=connector,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect_timeout_seconds),
             auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding",),
             cookie_jar=aiohttp.DummyCookieJar(),
             # a worker's redirect would lead outside of the pool
             requote_redirect_url=False,
@@ -179,7 +181,7 @@ class Upstream:
             async with (
                 asyncio.timeout(timeout_seconds),
                 self.session.post(
-                    worker.url + path, data=_encode(body), headers=headers, allow_redirects=False
+                    worker.url + path, data=_encode(body), headers=_readable(headers), allow_redirects=False
                 ) as response,
             ):
                 answer = await gathered(response.content.iter_any())
@@ -207,10 +209,17 @@ class Upstream:
         try:
             async with asyncio.timeout(idle_timeout_seconds):
                 return await self.session.post(
-                    worker.url + path, data=body, headers=headers, allow_redirects=False
+                    worker.url + path, data=body, headers=_readable(headers), allow_redirects=False
                 )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise classify(error) from error
+
+
+def _readable(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """Return headers that ask for an answer as it is: the router reads it, whatever its client can decompress."""
+    asked = CIMultiDict(headers)
+    asked["Accept-Encoding"] = "identity"
+    return asked
 
 
 def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:

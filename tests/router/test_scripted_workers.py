@@ -89,6 +89,7 @@ class Workers:
         self.first: dict[str, Any] = {**text("one", "length"), "kv_transfer_params": {"first_tok": 77}}
         self.prefill_answer: Answer | None = None
         self.notifies = True
+        self.accepted: list[str | None] = []
 
     def connect(self, notification_url: str) -> None:
         self._socket.connect(notification_url)
@@ -104,13 +105,15 @@ class Workers:
         self._runners.append(runner)
         return f"http://{host}:{runner.addresses[0][1]}"
 
-    async def _health(self, _: web.Request) -> web.Response:
+    async def _health(self, request: web.Request) -> web.Response:
+        self.accepted.append(request.headers.get("Accept-Encoding"))
         return web.Response()
 
     async def _models(self, _: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "m", "max_model_len": 16384}]})
 
     async def prefill(self, request: web.Request) -> web.StreamResponse:
+        self.accepted.append(request.headers.get("Accept-Encoding"))
         body = await request.json()
         self.prefills.append(body)
         if self.prefill_answer is not None:
@@ -121,6 +124,7 @@ class Workers:
         return web.json_response(self.first)
 
     async def decode(self, request: web.Request) -> web.StreamResponse:
+        self.accepted.append(request.headers.get("Accept-Encoding"))
         body = await request.json()
         if request.headers["X-Request-Id"].startswith("drain-"):
             self.drains.append(body)
@@ -209,6 +213,22 @@ async def test_what_prefiller_and_decoder_are_sent(start: Start) -> None:
     assert "n" not in decode
     await rig.settled()
     assert rig.metric("dpd_router_handoff_hits_total", result="full") == 1
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+async def test_answers_that_the_router_reads_are_asked_for_as_they_are(
+    start: Start, strategy: Strategy
+) -> None:
+    workers, rig = await start("--strategy", strategy)
+    workers.script = [GOOD_STREAM] if strategy is Strategy.CONTINUE else [LANDED, GOOD_STREAM]
+    body = {"model": "m", "prompt": IDS, "max_tokens": 10, "stream": True, "temperature": 0}
+    async with rig.session.post(
+        rig.base + "/v1/completions", json=body, headers={"Accept-Encoding": "gzip"}
+    ) as answer:
+        assert answer.headers["X-DPD-Decision"] == "disaggregated"
+        assert (await answer.read()).endswith(b"data: [DONE]\n\n")
+    await rig.settled()
+    assert set(workers.accepted) == {None, "identity"}
 
 
 async def test_immediate_end_of_sequence_is_the_whole_answer_and_is_drained(start: Start) -> None:
