@@ -4,8 +4,8 @@ Time is counted in steps, not by a clock: in each one a few requests are answere
 30 seconds in production. Prometheus' own engine (`promtool test rules`) then evaluates the real rules over what was read,
 with 30 seconds between two steps. However long a step takes on a busy machine, the rules see the same.
 
-What the router and the engines measure by the clock stays far from every limit: the engines' seconds are ten real ones,
-and the router waits a minute for what takes milliseconds, except where a scenario is about waiting.
+What the router and the engines measure by the clock stays far from every limit: a second of the engines is a hundred
+real ones, and the router waits a minute for what takes milliseconds, except where a scenario is about waiting.
 """
 
 import asyncio
@@ -43,13 +43,21 @@ REQUESTS_PER_STEP = 4
 """Three long prompts and a short one."""
 
 EFA_BYTES_PER_STEP = 10e9 * SCRAPE_INTERVAL_SECONDS
-ENGINE_CLOCK = Clock(compression=0.1)
+ENGINE_CLOCK = Clock(compression=0.01)
+TTFT_SECONDS = 60.0
+"""What is promised for the first token, which the router times by the clock."""
+
 ROUTER_PORT = 8081
 
 
 def deployment(**changes: Any) -> Deployment:
-    """Return the default deployment with the threshold of the rig and exporters of its own."""
-    given = {"routing__threshold_tokens": THRESHOLD_TOKENS, "platform__exporters": "manifests", **changes}
+    """Return the default deployment with the threshold of the rig, exporters of its own, and patience."""
+    given = {
+        "routing__threshold_tokens": THRESHOLD_TOKENS,
+        "platform__exporters": "manifests",
+        "slo__ttft_p95_seconds": TTFT_SECONDS,
+        **changes,
+    }
     return changed(ready(), **given)
 
 
@@ -95,6 +103,8 @@ class Target:
     """Something that is read, with the labels that the scrape configurations of a cluster give."""
 
     url: str
+    """Empty for the exporter of EFA, which the rig plays."""
+
     labels: Mapping[str, str]
 
     @property
@@ -260,7 +270,7 @@ async def live(
             engine=EngineConfig(max_num_seqs=max_num_seqs),
             # room for everything that a scenario loses: a full buffer is another fault
             lmcache=LMCacheConfig(buffer_bytes=8 * GIB),
-            step_times=ConstantStepTimes(prefill_seconds_per_token=6e-7, decode_step_seconds=2e-4),
+            step_times=ConstantStepTimes(prefill_seconds_per_token=6e-8, decode_step_seconds=2e-5),
             clock=ENGINE_CLOCK,
         ) as cluster,
         router(cluster, notification_timeout_seconds=notification_timeout_seconds),
@@ -287,6 +297,7 @@ async def router(cluster: SimulatedCluster, *, notification_timeout_seconds: flo
         "threshold": str(THRESHOLD_TOKENS),
         "notification-timeout-seconds": f"{notification_timeout_seconds:g}",
         "connect-timeout-seconds": "60",
+        "prefill-timeout-seconds": "600",
         "health-timeout-seconds": "60",
         "drain-grace-seconds": "0.3",
         "pair-retry-seconds": "0.1",

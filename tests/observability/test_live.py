@@ -76,8 +76,7 @@ SCENARIOS = {
         alert="DpdPrefillQueueGrowing",
         inject=fault(FaultKind.SLOW, "prefill", factor=40.0),
         within_minutes=18,
-        # TTFT is not what this is about: with the default SLO its own alert would follow
-        changes={"serving__prefill__max_num_seqs": 2, "slo__ttft_p95_seconds": 60.0},
+        changes={"serving__prefill__max_num_seqs": 2},
         max_num_seqs=2,
         crowded=True,
     ),
