@@ -11,6 +11,7 @@ from typing import Any
 
 from hyperpod_dpd.planner.report.svg import Series, line_chart
 from hyperpod_dpd.spec.load import load
+from tools.evidence.isolation import fixed
 from tools.evidence.score import predicted, runs
 from tools.evidence.table import ARRANGEMENTS, results
 
@@ -31,12 +32,12 @@ Pick = Callable[[dict[str, Any]], float]
 
 def main() -> None:
     """Write both pictures."""
-    fixed = [run for run in runs(*results()) if run["traffic"] == "fixed"]
+    measurements = [run for run in runs(*results()) if run["traffic"] == "fixed"]
     deployment = load(Path(__file__).with_name("two-gpus.yaml")).deployment
 
     def measured(arrangement: str, gpus: int, pick: Pick) -> Series:
         repeated = defaultdict(list)
-        for run in fixed:
+        for run in measurements:
             if run["arrangement"] == arrangement and run["gpus"] == gpus:
                 repeated[run["users_on_two_gpus"]].append(pick(run))
         points = tuple((users, statistics.fmean(values)) for users, values in sorted(repeated.items()))
@@ -45,7 +46,7 @@ def main() -> None:
     def planned(arrangement: str, figure: str) -> Series:
         points = []
         for users in USERS:
-            spread = getattr(predicted(deployment, arrangement, users, 2, 10 * users), figure)
+            spread = getattr(predicted(deployment, arrangement, fixed(users), 2), figure)
             points.append((users, 1e3 * spread.mean))
         return Series(label=f"{arrangement}, planner", points=tuple(points))
 
@@ -60,7 +61,9 @@ def main() -> None:
             for part in (
                 *(
                     measured(arrangement, gpus, lambda run, key=name: run[key]["mean_ms"])  # type: ignore[misc]
-                    for gpus in sorted({run["gpus"] for run in fixed if run["arrangement"] == arrangement})
+                    for gpus in sorted(
+                        {run["gpus"] for run in measurements if run["arrangement"] == arrangement}
+                    )
                 ),
                 planned(arrangement, figure),
             )

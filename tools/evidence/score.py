@@ -7,6 +7,7 @@ The planner sees the same deployment file, the same users and the same lengths, 
 
 import argparse
 import json
+import random
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,12 +21,25 @@ from hyperpod_dpd.planner.shape import Shape
 from hyperpod_dpd.planner.simulation import simulate
 from hyperpod_dpd.planner.summary import Summary, summarize
 from hyperpod_dpd.planner.workbench import Workbench
-from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths
+from hyperpod_dpd.planner.workload import ClosedLoop, Lengths
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.load import load
+from tools.evidence.isolation import Traffic, fixed, mixed
 
-OUTPUT_TOKENS: Final = 256
-INPUT_TOKENS: Final = 4096
+_SEED: Final = "planner"
+"""Of the order of long and short prompts, which is another one than the engines had."""
+
+
+class InTurn:
+    """The prompts of some traffic, one after the other."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._prompts = iter(traffic.prompts)
+        self._output_tokens = traffic.output_tokens
+
+    def draw(self, random_source: random.Random) -> Lengths:  # noqa: ARG002
+        """See `LengthSource`."""
+        return Lengths(input_tokens=next(self._prompts), output_tokens=self._output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +47,7 @@ class Score:
     """One figure, measured and predicted."""
 
     arrangement: str
+    traffic: str
     users: int
     gpus: int
     figure: str
@@ -54,7 +69,7 @@ def runs(*paths: Path) -> Iterator[dict[str, Any]]:
                 yield result
 
 
-def predicted(deployment: Deployment, arrangement: str, users: int, gpus: int, requests: int) -> Summary:
+def predicted(deployment: Deployment, arrangement: str, traffic: Traffic, gpus: int) -> Summary:
     """Return what the planner expects of an arrangement."""
     facts = resolve(deployment)
     disaggregated = arrangement == "disaggregated"
@@ -69,8 +84,8 @@ def predicted(deployment: Deployment, arrangement: str, users: int, gpus: int, r
         max_num_seqs=facts.decode.max_num_seqs if disaggregated else VLLM_DEFAULTS.max_num_seqs,
     )
     system = Workbench(deployment, facts).system(shape)
-    lengths = FixedLengths(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
-    return summarize(simulate(system, ClosedLoop(concurrency=users, requests=requests, lengths=lengths)))
+    loop = ClosedLoop(concurrency=traffic.users, requests=len(traffic.prompts), lengths=InTurn(traffic))
+    return summarize(simulate(system, loop))
 
 
 def _budget(deployment: Deployment, arrangement: str) -> int:
@@ -80,13 +95,14 @@ def _budget(deployment: Deployment, arrangement: str) -> int:
 
 
 def scores(deployment: Deployment, *results: Path) -> Iterator[Score]:
-    """Yield every figure of every arrangement and number of users with fixed lengths; repetitions are averaged."""
-    grouped: dict[tuple[str, int, int], list[dict[str, Any]]] = defaultdict(list)
+    """Yield every figure of every arrangement, traffic and number of users; repetitions are averaged."""
+    grouped: dict[tuple[str, str, int, int], list[dict[str, Any]]] = defaultdict(list)
     for result in runs(*results):
-        if result["traffic"] == "fixed":
-            grouped[result["arrangement"], result["users"], result["gpus"]].append(result)
-    for (arrangement, users, gpus), repeated in grouped.items():
-        expected = predicted(deployment, arrangement, users, gpus, repeated[0]["requests"])
+        key = result["arrangement"], result["traffic"], result["users"], result["gpus"]
+        grouped[key].append(result)
+    for (arrangement, traffic, users, gpus), repeated in grouped.items():
+        sent = fixed(users) if traffic == "fixed" else mixed(users, _SEED)
+        expected = predicted(deployment, arrangement, sent, gpus)
         assert expected.tpot_seconds is not None
         figures = {
             "tpot mean ms": ([r["tpot"]["mean_ms"] for r in repeated], 1e3 * expected.tpot_seconds.mean),
@@ -100,6 +116,7 @@ def scores(deployment: Deployment, *results: Path) -> Iterator[Score]:
         for figure, (measured, prediction) in figures.items():
             yield Score(
                 arrangement=arrangement,
+                traffic=traffic,
                 users=users,
                 gpus=gpus,
                 figure=figure,
@@ -117,12 +134,14 @@ def main() -> None:
     parser.add_argument("--deployment", type=Path, default=Path(__file__).with_name("two-gpus.yaml"))
     options = parser.parse_args()
     print(
-        "| arrangement | users | GPUs | figure | measured | planner | error |", "| --- " * 7 + "|", sep="\n"
+        "| arrangement | traffic | users | GPUs | figure | measured | planner | error |",
+        "| --- " * 8 + "|",
+        sep="\n",
     )
     for score in scores(load(options.deployment).deployment, *options.results):
         print(
-            f"| {score.arrangement} | {score.users} | {score.gpus} | {score.figure} | {score.measured:.1f}"
-            f" | {score.predicted:.1f} | {score.error_percent:+.1f} % |"
+            f"| {score.arrangement} | {score.traffic} | {score.users} | {score.gpus} | {score.figure}"
+            f" | {score.measured:.1f} | {score.predicted:.1f} | {score.error_percent:+.1f} % |"
         )
 
 

@@ -106,6 +106,10 @@ class StepCalibration:
     fp8_layer_seconds: float
     """What a layer takes in addition when activations are quantized."""
 
+    launch_layer_seconds: float
+    """What the host takes to launch the kernels of a layer one by one. A step for whose size no CUDA graph was captured is
+    at least as long as all its layers; longer kernels hide it."""
+
     sequence_seconds: float
     """Host work per sequence of a step that nothing overlaps."""
 
@@ -127,6 +131,7 @@ MEASURED = StepCalibration(
     attention_efficiency=0.604,
     layer_seconds=38.8e-6,
     fp8_layer_seconds=15e-6,
+    launch_layer_seconds=42.4e-3 / 80,
     sequence_seconds=8e-6,
     all_reduce_bus_bytes_per_second=370e9,
     all_reduce_seconds=8.7e-6,
@@ -135,7 +140,10 @@ MEASURED = StepCalibration(
         "vLLM 0.25.1 (one rank of Llama 3.3 70B at TP8). FP8 and all-reduce: kernel tables of vLLM 0.24.0 in "
         "aiconfigurator-core 0.12.0 (TP8 decode 9.4 against 8.4 ms and 11.4 against 9.5 ms; TP2 prefill 467 against "
         "304 ms; 52 ms of all-reduces in a step of 4,096 tokens). Memory and cache at 80 %: usual for streaming "
-        "kernels, not fitted. Host work per sequence: set before, not fitted; the decode series is too short for it",
+        "kernels, not fitted. Host work per sequence: set before, not fitted; the decode series is too short for it. "
+        "Launching: a decoder answers a prompt of 1,024 tokens after 54.3 ms (median of 8, docs/evidence/"
+        "h200-handoff-strategies.md), 42.4 without request and router, where its kernels need 33; other hosts: at most "
+        "34 ms, and 57",
         as_of="2026-11-30",
     ),
 )
@@ -149,6 +157,7 @@ PUBLIC = StepCalibration(
     attention_efficiency=0.595,
     layer_seconds=5.5e-3 / 80,
     fp8_layer_seconds=0.0,
+    launch_layer_seconds=0.0,
     sequence_seconds=0.0,
     all_reduce_bus_bytes_per_second=437.5e9,
     all_reduce_seconds=0.0,

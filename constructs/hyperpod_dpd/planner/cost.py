@@ -7,6 +7,7 @@ from hyperpod_dpd.catalog.instances import CatalogPrice, instance_type
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
 from hyperpod_dpd.planner.unplannable import UnplannableError
 from hyperpod_dpd.spec import Deployment, InstanceGroup, Price
+from hyperpod_dpd.spec.arguments import checked
 
 HOURS_PER_MONTH = 730
 
@@ -113,6 +114,7 @@ def hourly_price(
     )
 
 
+@checked
 def hourly_burn(deployment: Deployment) -> HourlyBurn:
     """Return what the GPU instance groups of `deployment` cost per hour.
 

@@ -28,6 +28,7 @@ from hyperpod_dpd.rules.serving.dpd_srv_003 import weights_and_a_sequence_fit
 from hyperpod_dpd.rules.serving.dpd_srv_004 import expected_transfers_fit
 from hyperpod_dpd.rules.serving.dpd_srv_008 import within_what_was_validated
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 _CURVE_USERS = (1, 2, 4, 8, 16, 32, 64, 128)
 _PROMISING = 3
@@ -161,6 +162,7 @@ class Plan:
     curves: tuple[Curve, ...] = ()
 
 
+@checked
 def make_plan(deployment: Deployment, *, full: bool = False, curves: bool = False) -> Plan:
     """Plan `deployment`.
 
@@ -350,8 +352,8 @@ class _Timed:
         hop += traffic.input_tokens * frontend.request_seconds_per_token
         return advise(
             ThresholdInputs(
-                decode=self._bench.times(facts.decode.instance),
-                prefill=self._bench.times(facts.prefill.instance),
+                decode=self._bench.kernel_times(facts.decode.instance),
+                prefill=self._bench.kernel_times(facts.prefill.instance),
                 decode_budget=facts.decode.max_num_batched_tokens,
                 prefill_budget=facts.prefill.max_num_batched_tokens,
                 active_sequences=decoding / deployed.shape.decoders,
@@ -372,19 +374,21 @@ class _Timed:
         traffic = self._deployment.traffic
         deployed = self._shapes.deployed()
         colocated = self._shapes.colocated(deployed.decode_instance, VLLM_DEFAULTS.max_num_batched_tokens)
-        decode = self._bench.times(deployed.decode_instance)
+        decode = self._bench.decode_times(deployed)
         step = decode.decode_step_seconds(1, traffic.input_tokens + traffic.output_tokens // 2)
         alone = self._bench.system(colocated)
         together = colocated_timeline(
             alone.frontend,
             input_tokens=traffic.input_tokens,
-            prefill_seconds=decode.prefill_seconds(traffic.input_tokens, colocated.max_num_batched_tokens),
+            prefill_seconds=self._bench.decode_times(colocated).prefill_seconds(
+                traffic.input_tokens, colocated.max_num_batched_tokens
+            ),
             decode_seconds=(traffic.output_tokens - 1) * step,
         )
         found = [("colocated", together)]
         system = self._bench.system(replace(deployed, prefillers=max(1, deployed.prefillers)))
         if isinstance(system, Disaggregated):
-            prefill = self._bench.times(deployed.prefill_instance)
+            prefill = self._bench.prefill_times(deployed.prefill_instance)
             apart = disaggregated_timeline(
                 system.frontend,
                 system.hand_off,

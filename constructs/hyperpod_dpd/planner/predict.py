@@ -143,6 +143,9 @@ def run_colocated(
             tensor_parallel=tensor_parallel,
             weights=weights,
             kv_cache=kv_cache,
+            graph_tokens=VLLM_DEFAULTS.graph_tokens(
+                max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens
+            ),
             calibration=calibration,
         ),
         limits=EngineLimits(

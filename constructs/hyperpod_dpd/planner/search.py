@@ -103,8 +103,8 @@ class Shapes:
         shape = replace(self.deployed(), prefillers=1, prefill_instance=prefill, decode_instance=decode)
         traffic = self._deployment.traffic
         return balance(
-            self._bench.times(prefill),
-            self._bench.times(decode),
+            self._bench.kernel_times(prefill),
+            self._bench.kernel_times(decode),
             input_tokens=traffic.input_tokens,
             output_tokens=traffic.output_tokens,
             prefill_budget=self._facts.prefill.max_num_batched_tokens,

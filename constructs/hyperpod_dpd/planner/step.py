@@ -13,6 +13,7 @@ from hyperpod_dpd.catalog.calibration import (
 )
 from hyperpod_dpd.catalog.instances import Gpu
 from hyperpod_dpd.catalog.models import ModelGeometry
+from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
 from hyperpod_dpd.physics import kv_bytes_per_token_per_rank, parameters_per_rank, transfer_seconds
 from hyperpod_dpd.physics.precision import Precision, bytes_per_value
 
@@ -75,7 +76,8 @@ class StepModel:
     """Step times of one tensor-parallel worker.
 
     A step streams the weights once or multiplies for every token, whichever takes longer; prompt tokens attend to
-    what stands before them; decoding sequences read their cache; two all-reduces per layer join the ranks.
+    what stands before them; decoding sequences read their cache; two all-reduces per layer join the ranks. A step larger
+    than the captured CUDA graphs takes no less than launching its kernels.
 
     It is also the `StepTimes` of the simulated engine: `step_seconds`, `store_seconds`, `transfer_seconds` and
     `retrieve_seconds`.
@@ -107,6 +109,12 @@ class StepModel:
 
     fixed_seconds: float
     """What every step takes."""
+
+    launch_seconds: float
+    """Least seconds of a step that is no CUDA graph."""
+
+    graph_tokens: int
+    """Tokens of the largest step that is one; 0 for an eager engine."""
 
     sequence_seconds: float
     """Host work per sequence."""
@@ -195,7 +203,8 @@ class StepModel:
         streaming = (self.dense_bytes + touched * self.expert_bytes) / self.weight_bytes_per_second
         multiplying = tokens * self.linear_seconds_per_token + sampled * self.head_seconds_per_sequence
         all_reduce = self.all_reduce_fixed_seconds + tokens * self.all_reduce_seconds_per_token
-        return self.fixed_seconds + max(streaming, multiplying) + self.all_reduces * all_reduce
+        computing = self.fixed_seconds + max(streaming, multiplying) + self.all_reduces * all_reduce
+        return computing if tokens <= self.graph_tokens else max(computing, self.launch_seconds)
 
 
 def step_model(
@@ -206,6 +215,7 @@ def step_model(
     weights: Precision = "bf16",
     kv_cache: Precision = "bf16",
     line_rate_bytes_per_second: float = 50e9,
+    graph_tokens: int = VLLM_DEFAULTS.max_graph_tokens,
     calibration: StepCalibration = MEASURED,
 ) -> StepModel:
     """Return the step times of one worker.
@@ -217,6 +227,7 @@ def step_model(
         weights: precision of the linear layers.
         kv_cache: precision of the KV cache.
         line_rate_bytes_per_second: line rate of one rank's EFA devices; 50 GB/s on every type of the catalog.
+        graph_tokens: tokens of the largest step that is a CUDA graph; 0 for an eager engine.
         calibration: constants with their source.
 
     Raises:
@@ -248,6 +259,8 @@ def step_model(
         seconds_per_cached_token=kv_bytes / (gpu.hbm_bytes_per_second * calibration.cache_efficiency),
         weight_bytes_per_second=gpu.hbm_bytes_per_second * calibration.memory_efficiency,
         fixed_seconds=geometry.layers * layer_seconds,
+        launch_seconds=geometry.layers * calibration.launch_layer_seconds,
+        graph_tokens=graph_tokens,
         sequence_seconds=calibration.sequence_seconds,
         all_reduces=2 * geometry.layers if tensor_parallel > 1 else 0,
         all_reduce_seconds_per_token=geometry.hidden_size

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hyperpod_dpd.catalog.calibration import HAND_OFF, MEASURED, StepCalibration
 from hyperpod_dpd.catalog.instances import InstanceType
+from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
 from hyperpod_dpd.derive import RoleFacts, ServingFacts
 from hyperpod_dpd.physics import (
     MemoryFit,
@@ -101,7 +102,7 @@ class Workbench:
     def __init__(self, deployment: Deployment, facts: ServingFacts) -> None:
         self._deployment = deployment
         self._facts = facts
-        self._times: dict[tuple[str, str], StepModel] = {}
+        self._times: dict[tuple[str, str, int], StepModel] = {}
         self._trace_read: OpenLoop | None = None
 
     # -- workloads --------------------------------------------------------------------------------------------------
@@ -209,9 +210,33 @@ class Workbench:
             meets_slo=not saturated and meets(summary, self._deployment.slo),
         )
 
-    def times(self, instance: InstanceType, calibration: StepCalibration = MEASURED) -> StepModel:
-        """Return the step times of a worker on `instance`."""
-        key = (instance.name, calibration.name)
+    def decode_times(self, shape: Shape, calibration: StepCalibration = MEASURED) -> StepModel:
+        """Return the step times of the decoders or colocated workers of `shape`."""
+        graphs = VLLM_DEFAULTS.graph_tokens(
+            max_num_seqs=shape.max_num_seqs, max_num_batched_tokens=shape.max_num_batched_tokens
+        )
+        eager = shape.disaggregated and self._facts.decode.enforce_eager
+        return self._step_times(shape.decode_instance, 0 if eager else graphs, calibration)
+
+    def prefill_times(self, instance: InstanceType, calibration: StepCalibration = MEASURED) -> StepModel:
+        """Return the step times of a prefiller on `instance`."""
+        prefill = self._facts.prefill
+        graphs = VLLM_DEFAULTS.graph_tokens(
+            max_num_seqs=prefill.max_num_seqs, max_num_batched_tokens=prefill.max_num_batched_tokens
+        )
+        return self._step_times(instance, 0 if prefill.enforce_eager else graphs, calibration)
+
+    def kernel_times(self, instance: InstanceType) -> StepModel:
+        """Return the step times of a worker on `instance` whose host launches kernels in no time.
+
+        For advice that is to hold on other hosts and with other graphs than those of the measurements.
+        """
+        return self._step_times(instance, _NEVER_TOKENS, MEASURED)
+
+    def _step_times(
+        self, instance: InstanceType, graph_tokens: int, calibration: StepCalibration
+    ) -> StepModel:
+        key = (instance.name, calibration.name, graph_tokens)
         if key not in self._times:
             model = self._deployment.model
             self._times[key] = step_model(
@@ -221,6 +246,7 @@ class Workbench:
                 weights=model.weights,
                 kv_cache=model.kv_cache,
                 line_rate_bytes_per_second=instance.efa_bytes_per_second_per_gpu,
+                graph_tokens=graph_tokens,
                 calibration=calibration,
             )
         return self._times[key]
@@ -236,14 +262,14 @@ class Workbench:
 
     def system(self, shape: Shape, calibration: StepCalibration = MEASURED) -> System:
         """Return the engines of `shape` and what lies between them."""
-        decode_times = self.times(shape.decode_instance, calibration)
+        decode_times = self.decode_times(shape, calibration)
         if not shape.disaggregated:
             memory = self._colocated_memory(shape.decode_instance)
             engine = self._engine(decode_times, shape.max_num_batched_tokens, shape.max_num_seqs, memory)
             return Colocated(engine=engine, workers=shape.decoders, frontend=_frontend())
         facts = self._facts
         prefill_memory, decode_memory = self.memory(shape)
-        prefill_times = self.times(shape.prefill_instance, calibration)
+        prefill_times = self.prefill_times(shape.prefill_instance, calibration)
         return Disaggregated(
             prefill=self._engine(
                 prefill_times,

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hyperpod_dpd.catalog.engines import version_tuple
 from hyperpod_dpd.catalog.models import ModelGeometry
+from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
 from hyperpod_dpd.lint.model import Router, Worker
 from hyperpod_dpd.physics import (
     UnshardableError,
@@ -92,6 +93,7 @@ def simulated(worker: Worker, geometry: ModelGeometry) -> SimulatedWorker:
             weights=worker.weights,
             kv_cache=worker.kv_cache,
             line_rate_bytes_per_second=worker.instance.efa_bytes_per_second_per_gpu,
+            graph_tokens=_graph_tokens(worker),
         ),
         kv_tokens=memory.kv_tokens,
         kv_bytes_per_token=kv_bytes,
@@ -99,7 +101,21 @@ def simulated(worker: Worker, geometry: ModelGeometry) -> SimulatedWorker:
         answers_wait_for_next_step=worker.role is Role.PREFILL
         and worker.through_lmcache
         and worker.engine.lmcache_version >= version_tuple(ASYNCHRONOUS_SINCE)
-        and worker.arguments.last("--enforce-eager") is not None,
+        and _eager(worker),
+    )
+
+
+def _eager(worker: Worker) -> bool:
+    return worker.arguments.last("--enforce-eager") is not None
+
+
+def _graph_tokens(worker: Worker) -> int:
+    if _eager(worker):
+        return 0
+    arguments, default = worker.arguments, VLLM_DEFAULTS
+    return default.graph_tokens(
+        max_num_seqs=arguments.number("--max-num-seqs") or default.max_num_seqs,
+        max_num_batched_tokens=arguments.number("--max-num-batched-tokens") or default.max_num_batched_tokens,
     )
 
 

@@ -137,14 +137,17 @@ def test_colocated_and_disaggregated_on_two_gpus() -> None:
 
     Colocated figures were predicted before they were measured. Of the disaggregated ones, TPOT was; the wait for the
     prefiller's next step and the cost of its copy were read from this run's logs, first tokens and throughput follow.
+    Launching a step with a short prompt on the decoder was measured with another run, and mixed traffic follows.
     """
     errors = {
-        (score.arrangement, score.users, score.figure): score.error_percent
+        (score.arrangement, score.traffic, score.users, score.figure): score.error_percent
         for score in scores(EVIDENCE, RAW / "h200-2026-11-30-two-gpus.jsonl")
     }
-    assert len({users for _, users, _ in errors}) == 4
+    assert len({(traffic, users) for _, traffic, users, _ in errors}) == 5
     assert {key: error for key, error in errors.items() if abs(error) > 5} == {
-        ("colocated", 16, "ttft p50 ms"): pytest.approx(-11.6, abs=0.1)
+        ("colocated", "fixed", 16, "ttft p50 ms"): pytest.approx(-11.6, abs=0.1),
+        ("colocated", "mixed", 32, "ttft p50 ms"): pytest.approx(7.6, abs=0.1),
+        ("disaggregated", "mixed", 32, "ttft p50 ms"): pytest.approx(-31.9, abs=0.1),
     }
 
 
@@ -154,16 +157,17 @@ def test_colocated_with_and_without_a_small_token_budget_on_one_gpu() -> None:
     The first token of an engine with defaults depends on which prompts share a step of 8,192 tokens.
     """
     errors = {
-        (score.arrangement, score.users, score.figure): score.error_percent
+        (score.arrangement, score.traffic, score.users, score.figure): score.error_percent
         for score in scores(EVIDENCE, RAW / "h200-2026-11-30-one-gpu-half-the-users.jsonl")
     }
-    assert {(arrangement, users) for arrangement, users, _ in errors} == {
-        (arrangement, users) for arrangement in ("colocated", "colocated-tuned") for users in (4, 8, 16, 32)
+    traffics = (("fixed", 4), ("fixed", 8), ("fixed", 16), ("fixed", 32), ("mixed", 16))
+    assert {(arrangement, traffic, users) for arrangement, traffic, users, _ in errors} == {
+        (arrangement, *traffic) for arrangement in ("colocated", "colocated-tuned") for traffic in traffics
     }
     assert {key: error for key, error in errors.items() if abs(error) > 6} == {
-        ("colocated", 8, "ttft p50 ms"): pytest.approx(-13.8, abs=0.1),
-        ("colocated", 16, "ttft p50 ms"): pytest.approx(18.1, abs=0.1),
-        ("colocated", 32, "ttft p50 ms"): pytest.approx(15.9, abs=0.1),
+        ("colocated", "fixed", 8, "ttft p50 ms"): pytest.approx(-13.8, abs=0.1),
+        ("colocated", "fixed", 16, "ttft p50 ms"): pytest.approx(18.1, abs=0.1),
+        ("colocated", "fixed", 32, "ttft p50 ms"): pytest.approx(15.9, abs=0.1),
     }
 
 

@@ -11,6 +11,8 @@ from dpd_simulator.step_times import StepShape, StepTimes
 from hyperpod_dpd.catalog.calibration import MEASURED, PUBLIC, StepCalibration
 from hyperpod_dpd.catalog.instances import instance_type
 from hyperpod_dpd.catalog.models import model
+from hyperpod_dpd.catalog.vllm_defaults import VLLM_DEFAULTS
+from hyperpod_dpd.planner.predict import one_rank_of
 from hyperpod_dpd.planner.step import StepModel, step_model
 
 H100 = instance_type("ml.p5.48xlarge").gpu
@@ -72,6 +74,31 @@ def test_fp8_halves_the_weights_to_read_but_not_the_time() -> None:
 def test_chunks_of_a_prompt_add_up_to_more_than_the_whole() -> None:
     times = _times()
     assert times.prefill_seconds(8192, 512) > times.prefill_seconds(8192, 2048) > times.prefill_seconds(8192)
+
+
+def test_a_step_that_is_no_cuda_graph_takes_no_less_than_launching_it() -> None:
+    """A decoder answered a prompt of 1,024 tokens after 42.4 ms, where its kernels take 33: docs/evidence, 2026-11-30."""
+    rank = one_rank_of(model("llama-3.3-70b-instruct"), 8)
+
+    def times(graph_tokens: int) -> StepModel:
+        return step_model(rank, H200, tensor_parallel=1, graph_tokens=graph_tokens)
+
+    assert times(128).prefill_seconds(1024) == pytest.approx(42.4e-3, rel=0.01)
+    assert times(1024).prefill_seconds(1024) == pytest.approx(33.1e-3, rel=0.01)
+    assert times(128).prefill_seconds(4096) == times(4096).prefill_seconds(4096)
+    assert times(128).decode_seconds(128) < times(0).decode_seconds(128)
+    assert times(0).decode_seconds(1) == pytest.approx(42.4e-3, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "budget", "tokens"),
+    [(64, 8192, 128), (256, 8192, 512), (1024, 8192, 512), (1024, 256, 256)],
+)
+def test_vllm_captures_twice_the_sequences_and_no_more_than_512_tokens(
+    sequences: int, budget: int, tokens: int
+) -> None:
+    """128 and 512 as vLLM 0.25.1 wrote them into its log on an H200."""
+    assert VLLM_DEFAULTS.graph_tokens(max_num_seqs=sequences, max_num_batched_tokens=budget) == tokens
 
 
 @dataclass(frozen=True)
