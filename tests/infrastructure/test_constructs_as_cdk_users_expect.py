@@ -230,8 +230,16 @@ def test_scripts_go_to_a_bucket_that_hyperpod_reads_or_nowhere() -> None:
             log_key=key,
             bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "mine"),
         )
-    with pytest.raises(ValueError, match="either `access_logs`"):
+    with pytest.raises(ValueError, match="given none of `access_logs` and `bucket`"):
         LifecycleScripts(stack, "Neither", name="ours", log_key=key)
+
+
+def test_a_retention_that_cloudwatch_does_not_know_is_refused_with_one_that_it_knows() -> None:
+    stack = cdk.Stack(app(), "stack")
+    with pytest.raises(
+        ValueError, match=r"`stack/Builds`: given 91 days, limit 1, 3, .*, 3653\. help: give 120$"
+    ):
+        hyperpod_dpd.BuildRunner(stack, "Builds", log_key=kms.Key(stack, "Key"), log_retention_days=91)
 
 
 def test_an_error_of_a_rule_fails_the_synthesis_of_an_app_that_applies_the_rules() -> None:

@@ -426,6 +426,6 @@ def test_a_file_system_that_is_not_to_be_made_is_refused(source: Any) -> None:
             store=store,
             vpc_id="vpc-1",
             subnet_id="subnet-1",
-            client_security_group_ids=[],
+            client_security_group_ids=["sg-efa"],
             removal_policy=RETAIN,
         )

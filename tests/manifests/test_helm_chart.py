@@ -210,6 +210,18 @@ def _release_bytes(rendered: Rendering, folder: Path) -> int:
 
 def test_a_release_fits_into_the_secret_in_which_helm_remembers_it(tmp_path: Path) -> None:
     limit_bytes = 1024 * 1024  # of an object in etcd
-    for rendered in (rendering("prometheus-operator"), rendering("secrets"), _everything_of_a_platform()):
-        folder = tmp_path / f"{rendered.deployment.name}-{rendered.profile}-{len(rendered.files)}"
-        assert _release_bytes(rendered, folder) < limit_bytes / 2
+    largest = (rendering("prometheus-operator"), rendering("secrets"), _everything_of_a_platform())
+    for index, rendered in enumerate(largest):
+        assert _release_bytes(rendered, tmp_path / str(index)) < limit_bytes / 2
+
+
+def test_a_chart_is_not_written_among_other_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"given `.*`, which holds files\. help: give an empty one"):
+        write_chart(rendering("p5"), tmp_path, name="llama")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_value_of_another_form_is_not_bound() -> None:
+    with pytest.raises(BindingError, match=r"`MODEL_BUCKET` does not fit: given `My Bucket`"):
+        bind("bucket: ${dpd:MODEL_BUCKET}", {Binding.MODEL_BUCKET: "My Bucket"})

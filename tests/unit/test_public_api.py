@@ -6,13 +6,14 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any, ClassVar
 
 import pytest
 from constructs import Construct
 
 import hyperpod_dpd
-from hyperpod_dpd import json_schema, spec
+from hyperpod_dpd import ClusterHandle, ExistingNetwork, JobComplete, Rollout, json_schema, spec
 from tools import public_api
 from tools.public_api import FILE, attributes, describe, exports, handed_out, text
 
@@ -146,6 +147,30 @@ def test_a_misspelled_name_is_seen_by_a_type_checker() -> None:
     lookups = [node for node in ast.walk(ast.parse(source)) if getattr(node, "name", "") == "__getattr__"]
     assert len(lookups) == 1
     assert [getattr(each, "name", "") for node in hidden for each in node.body] == ["__getattr__"]
+
+
+def _takes_arguments(thing: object) -> bool:
+    if inspect.isclass(thing):
+        made_by_the_library = issubclass(thing, BaseException | Enum) or vars(thing).get("_is_protocol")
+        return "__init__" in vars(thing) and not made_by_the_library and not _is_result_or_value(thing)
+    return inspect.isfunction(thing) and bool(inspect.signature(thing).parameters)
+
+
+def _is_result_or_value(thing: type) -> bool:
+    """Tell what the library returns and what the rules judge from dataclasses that users pass to constructs."""
+    return dataclasses.is_dataclass(thing) and thing not in {
+        ClusterHandle,
+        ExistingNetwork,
+        JobComplete,
+        Rollout,
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, thing in _EXPORTS.items() if _takes_arguments(thing)])
+def test_wrong_arguments_are_refused_where_they_are_given(name: str) -> None:
+    thing = _EXPORTS[name]
+    called = thing.__init__ if inspect.isclass(thing) else thing
+    assert hasattr(called, "__wrapped__"), "help: decorate it with `hyperpod_dpd.spec.arguments.checked`"
 
 
 def test_every_error_that_is_raised_is_public_or_built_in() -> None:

@@ -18,6 +18,7 @@ from constructs import Construct
 from hyperpod_dpd.builds.project import BuildProject
 from hyperpod_dpd.security.function import own_function
 from hyperpod_dpd.security.logs import log_group
+from hyperpod_dpd.spec.arguments import checked
 
 _HANDLER = Path(__file__).parent / "handler"
 _FUNCTION_TIMEOUT_MINUTES = 8
@@ -41,6 +42,7 @@ class BuildRunner(Construct):
     build_logs: logs.LogGroup
     function: lambda_.Function
 
+    @checked
     def __init__(
         self,
         scope: Construct,

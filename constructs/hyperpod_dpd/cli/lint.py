@@ -111,5 +111,7 @@ def _say_unreadable(error: UnreadableManifestError, form: str) -> Exit:
         print_json({"readable": False, "mistakes": mistakes})
     else:
         for reason in error.reasons:
-            print(f"{reason.location}: {paint('error', 'error', sys.stderr)}: {reason.message}", file=sys.stderr)
+            print(
+                f"{reason.location}: {paint('error', 'error', sys.stderr)}: {reason.message}", file=sys.stderr
+            )
     return Exit.UNREADABLE

@@ -13,6 +13,8 @@ from hyperpod_dpd.cluster.control_plane import control_plane
 from hyperpod_dpd.cluster.system_nodes import SystemNodeGroup
 from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.spec import Cluster
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 
 @jsii.implements(ec2.IConnectable)
@@ -31,6 +33,7 @@ class DpdCluster(Construct):
     system_nodes: eks.Nodegroup
     ready: IDependable
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -38,7 +41,7 @@ class DpdCluster(Construct):
         *,
         spec: Cluster,
         network: ClusterNetwork,
-        name: str,
+        name: NonEmptyStr,
         network_policies: NetworkPolicies = "enforced",
         log_retention_days: int = 90,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,

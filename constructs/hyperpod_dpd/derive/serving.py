@@ -27,6 +27,7 @@ from hyperpod_dpd.physics import (
     weights_bytes_per_rank,
 )
 from hyperpod_dpd.spec import Deployment, InstanceGroup, Role, Worker
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.spec.value import record
 
 
@@ -110,6 +111,7 @@ class ServingFacts:
         return {Role.PREFILL: self.prefill, Role.DECODE: self.decode}[role]
 
 
+@checked
 def resolve(deployment: Deployment) -> ServingFacts:
     """Return what follows from `deployment` about serving.
 

@@ -23,6 +23,8 @@ from hyperpod_dpd.serving.router import USER_ID, off_gpu_nodes
 from hyperpod_dpd.serving.router_arguments import API_KEYS_DIRECTORY, router_grace_seconds
 from hyperpod_dpd.serving.secrets import API_KEYS_SECRET
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 PROOF: Final = "proof"
 """Name of the rendering, of the Job's ServiceAccount and of its rights."""
@@ -162,7 +164,8 @@ def proof_job_name(revision: str) -> str:
     return f"{PROOF}-{hashlib.sha256(revision.encode()).hexdigest()[:8]}"
 
 
-def render_proof(deployment: Deployment, profile: Profile, *, revision: str) -> Rendering:
+@checked
+def render_proof(deployment: Deployment, profile: Profile, *, revision: NonEmptyStr) -> Rendering:
     """Return the Job that proves `profile` of `deployment`.
 
     It is not part of the profile: it shall run once workers are ready.

@@ -18,6 +18,7 @@ from hyperpod_dpd.hyperpod.instance_groups import instance_group
 from hyperpod_dpd.network import ClusterNetwork
 from hyperpod_dpd.network.self_traffic import require_self_traffic
 from hyperpod_dpd.spec import HyperPod
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.storage import LifecycleScripts
 
 EventLevel = Literal["Info", "Warn", "Error"]
@@ -40,6 +41,7 @@ class HyperPodCluster(Construct):
     cluster: sagemaker.CfnCluster
     role: iam.Role
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -19,6 +19,11 @@ def sources_of(image: str, sources: Path) -> tuple[str, ...]:
         FileNotFoundError: there is no such image below `sources`.
     """
     dockerfile = f"images/{image}/Dockerfile"
+    if not (sources / dockerfile).is_file():
+        raise FileNotFoundError(
+            f"no sources of the image `{image}`: given `{sources}`, which has no `{dockerfile}`. help: give the root of "
+            "a checkout of this project"
+        )
     text = (sources / dockerfile).read_text(encoding="utf-8").replace("\\\n", " ")
     copied = [
         source.rstrip("/")

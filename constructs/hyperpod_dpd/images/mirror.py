@@ -17,6 +17,7 @@ from hyperpod_dpd.images.context import stage
 from hyperpod_dpd.images.registry import account_registry, push_statements
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 _SCRIPTS: Final = ("images/mirror.sh", "images/mirror.yml", "images/repository.sh")
 _TIMEOUT_MINUTES: Final = 120
@@ -38,6 +39,7 @@ class PublicImageMirror(Construct):
     bindings: Mapping[Binding, str]
     ready: IDependable
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -18,6 +18,7 @@ from hyperpod_dpd.images.context import excluded, sources_of, stage
 from hyperpod_dpd.images.registry import account_registry, push_statements
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 _BINDINGS: Final = {
     "worker": Binding.WORKER_IMAGE,
@@ -48,6 +49,7 @@ class ProjectImages(Construct):
     ready: IDependable
     revision: str
 
+    @checked
     def __init__(
         self,
         scope: Construct,

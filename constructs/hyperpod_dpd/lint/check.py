@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
+
+import annotated_types as at
 
 from hyperpod_dpd.lint.model import Fault, ManifestSet, Note
 from hyperpod_dpd.lint.node import Node
@@ -10,6 +12,7 @@ from hyperpod_dpd.lint.read import read
 from hyperpod_dpd.lint.recognise import recognise
 from hyperpod_dpd.rules.finding import Finding, Severity
 from hyperpod_dpd.rules.registry import ManifestCheck, Rule, Subject, rules_about
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.spec.value import record
 
 
@@ -42,7 +45,10 @@ class Linted(LintReport):
     manifests: ManifestSet
 
 
-def lint_manifests(paths: str | Path | Sequence[str | Path], *, accept: Collection[str] = ()) -> LintReport:
+@checked
+def lint_manifests(
+    paths: str | Path | Annotated[Sequence[str | Path], at.MinLen(1)], *, accept: Collection[str] = ()
+) -> LintReport:
     """Lint the files at `paths`, and those below the folders among them, as one set of manifests.
 
     Args:

@@ -1,11 +1,14 @@
 """The security group of GPU nodes: EFA's health check asks for rules that CDK leaves out by default."""
 
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
+
+from hyperpod_dpd.spec.arguments import checked
 
 _ALL = "-1"
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
@@ -28,6 +31,7 @@ class EfaSecurityGroup(Construct):
     security_group: ec2.SecurityGroup
     rules: Sequence[cdk.CfnResource]
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -44,6 +48,9 @@ class EfaSecurityGroup(Construct):
             vpc: the VPC.
             https_from_cidrs: address ranges that may reach port 443 of the members: needed when interface endpoints
                 share this group, or when kubectl reaches a private API endpoint from elsewhere in the VPC.
+
+        Raises:
+            ValueError: one of `https_from_cidrs` is no range of IPv4 addresses.
         """
         super().__init__(scope, construct_id)
         self.security_group = ec2.SecurityGroup(
@@ -60,9 +67,11 @@ class EfaSecurityGroup(Construct):
         ]
         for first, last in LUSTRE_PORTS:
             rules.append(self._ingress(f"Lustre{first}", "FSx for Lustre", itself=True, tcp=(first, last)))
-        rules.extend(
-            self._ingress(f"HttpsFrom{cidr}", "HTTPS", cidr=cidr, tcp=(443, 443)) for cidr in https_from_cidrs
-        )
+        for index, cidr in enumerate(https_from_cidrs):
+            _refuse_unless_range(cidr)
+            # an id cannot hold what only CloudFormation knows, such as the range of an `ec2.Vpc`
+            told = index if cdk.Token.is_unresolved(cidr) else cidr
+            rules.append(self._ingress(f"HttpsFrom{told}", "HTTPS", cidr=cidr, tcp=(443, 443)))
         self.rules = tuple(rules)
 
     @property
@@ -101,4 +110,19 @@ class EfaSecurityGroup(Construct):
             cidr_ip=None if itself else "0.0.0.0/0",
             ip_protocol=_ALL,
             description=description,
+        )
+
+
+def _refuse_unless_range(cidr: str) -> None:
+    if cdk.Token.is_unresolved(cidr):
+        return
+    try:
+        IPv4Network(cidr)
+    except ValueError as error:
+        raise ValueError(
+            f"no range of IPv4 addresses: given `{cidr}`, {error}. help: give one such as `10.0.0.0/16`"
+        ) from None
+    if "/" not in cidr:
+        raise ValueError(
+            f"no range of IPv4 addresses: given `{cidr}` without a length. help: give `{cidr}/32` for one address"
         )

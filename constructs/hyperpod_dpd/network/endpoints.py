@@ -1,7 +1,9 @@
 """Interface endpoints: how a network without a way to the internet reaches AWS."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
+import annotated_types as at
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
@@ -9,20 +11,22 @@ from constructs import Construct
 
 from hyperpod_dpd.catalog.endpoints import endpoint_services
 from hyperpod_dpd.catalog.regions import region as catalog_region
+from hyperpod_dpd.spec.arguments import checked
 
 
 @jsii.implements(ec2.IConnectable)
 class InterfaceEndpoints(Construct):
     """One private endpoint per AWS service, and a security group that lets the whole VPC in."""
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
         vpc: ec2.IVpc,
-        vpc_cidrs: Sequence[str],
-        subnets: Sequence[ec2.ISubnet],
+        vpc_cidrs: Annotated[Sequence[str], at.MinLen(1)],
+        subnets: Annotated[Sequence[ec2.ISubnet], at.MinLen(1)],
         region: str,
     ) -> None:
         """Create the endpoints.

@@ -7,6 +7,8 @@ from typing import Protocol
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
+from hyperpod_dpd.spec.arguments import checked_fields
+
 _CONTROL_PLANE_SUBNETS = 2
 
 
@@ -46,6 +48,7 @@ class ClusterNetwork(Protocol):
         """What gives the GPU subnet its routes, to depend on; None where it exists already."""
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
     """A network that somebody else owns."""

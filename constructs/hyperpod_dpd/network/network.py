@@ -17,6 +17,8 @@ from hyperpod_dpd.network.internet import InternetAccess
 from hyperpod_dpd.network.subnet import ZoneSubnet
 from hyperpod_dpd.security.logs import log_group, logs_key
 from hyperpod_dpd.spec import Network
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 
 @jsii.implements(ec2.IConnectable)
@@ -47,13 +49,14 @@ class DpdNetwork(Construct):
     efa_security_group: ec2.ISecurityGroup
     efa_rules: Sequence[cdk.CfnResource]
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
         spec: Network,
-        name: str,
+        name: NonEmptyStr,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Create the network.

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from hyperpod_dpd.derive.alerts import PUBLISHERS
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 
 class AlertTopic(Construct):
@@ -22,6 +23,7 @@ class AlertTopic(Construct):
 
     topic: sns.ITopic
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -5,6 +5,8 @@ from constructs import Construct
 
 from hyperpod_dpd.observability.rules import definition, rule_groups
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 
 class ManagedRules(Construct):
@@ -16,13 +18,14 @@ class ManagedRules(Construct):
 
     namespace: aps.CfnRuleGroupsNamespace
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
         deployment: Deployment,
-        workspace_arn: str,
+        workspace_arn: NonEmptyStr,
         disaggregates: bool = True,
     ) -> None:
         """Create the namespace.

@@ -15,6 +15,7 @@ from hyperpod_dpd.observability.alert_manager import alert_manager_definition
 from hyperpod_dpd.security.logs import log_group
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 WRITES: Final = ("aps:RemoteWrite",)
 READS: Final = ("aps:QueryMetrics", "aps:GetSeries", "aps:GetLabels", "aps:GetMetricMetadata")
@@ -35,6 +36,7 @@ class MetricsWorkspace(Construct):
     url: str
     bindings: Mapping[Binding, str]
 
+    @checked
     def __init__(
         self,
         scope: Construct,

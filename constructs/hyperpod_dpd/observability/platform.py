@@ -20,6 +20,7 @@ from hyperpod_dpd.serving.namespaces import PRIVILEGED, RESTRICTED
 from hyperpod_dpd.serving.network_policies import NetworkPolicies
 from hyperpod_dpd.serving.objects import api_object
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 PLATFORM: Final = "platform"
 """Name of the rendering, beside the profiles of the deployment."""
@@ -30,6 +31,7 @@ _EXPORTERS: Final = tuple(Exporter(component=job.component, port=job.port) for j
 class PlatformCharts:
     """The charts of a cluster. What the platform section does not ask for is not rendered."""
 
+    @checked
     def __init__(self, app: App, *, deployment: Deployment) -> None:
         """Add the charts to `app`; none where nothing is scraped, exported or shown."""
         self._app = app

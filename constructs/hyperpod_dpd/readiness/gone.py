@@ -1,11 +1,15 @@
 """The end of namespaces, waited for when a stack is deleted."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
+import annotated_types as at
 import aws_cdk as cdk
 from constructs import Construct, IDependable
 
 from hyperpod_dpd.readiness.readiness import Readiness
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 _LONGEST = cdk.Duration.hours(1)
 
@@ -22,13 +26,14 @@ class Gone(Construct):
 
     resource: cdk.CustomResource
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
         readiness: Readiness,
-        namespaces: Sequence[str],
+        namespaces: Annotated[Sequence[NonEmptyStr], at.MinLen(1)],
         needs: Sequence[IDependable] = (),
     ) -> None:
         """Watch `namespaces` while the stack is deleted; nothing happens before.

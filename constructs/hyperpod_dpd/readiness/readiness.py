@@ -17,6 +17,8 @@ from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.cluster.kubectl import Kubectl
 from hyperpod_dpd.readiness.access import allow_to_look
 from hyperpod_dpd.security.function import FunctionNetwork, own_function
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.forms import Label
 
 _POLLER: Final = Path(__file__).parent / "poller"
 _PACKAGE: Final = Path("hyperpod_dpd", "readiness", "poller")
@@ -40,12 +42,13 @@ class Readiness(Construct):
     role: iam.Role
     ready: IDependable
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        name: str,
+        name: Label,
         handle: ClusterHandle,
         kubectl: Kubectl,
         log_key: kms.IKey,

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from hyperpod_dpd.catalog.instances import instance_type
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked, checked_fields
 
 
 class Requirement(Protocol):
@@ -56,6 +57,7 @@ class AddonActive:
         return {"is": self.IS, "name": self.name}
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """Every pod of a workload's newest revision is available."""
@@ -99,6 +101,7 @@ class WebhookAnswers:
         return {"is": self.IS, "path": path, "body": dict(self.body)}
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobComplete:
     """A Job has ended well; if not, the wait fails with what its pod wrote to its termination message."""
@@ -137,6 +140,7 @@ class ResourceState:
         }
 
 
+@checked
 def nodes_of(deployment: Deployment) -> NodesHealthy:
     """Return that the GPU groups of `deployment` are complete, with every GPU and every EFA device.
 

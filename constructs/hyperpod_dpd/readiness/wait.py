@@ -13,6 +13,7 @@ from constructs import Construct, IDependable
 
 from hyperpod_dpd.readiness.readiness import Readiness
 from hyperpod_dpd.readiness.requirements import Requirement
+from hyperpod_dpd.spec.arguments import checked
 
 LONGEST: Final = cdk.Duration.hours(12)
 """Limit of CloudFormation's wait conditions."""
@@ -35,6 +36,7 @@ class Wait(Construct):
 
     ready: IDependable
 
+    @checked
     def __init__(
         self,
         scope: Construct,

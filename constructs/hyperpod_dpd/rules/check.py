@@ -6,6 +6,7 @@ from typing import Any, cast
 from hyperpod_dpd.rules.finding import Finding, Problem, Severity
 from hyperpod_dpd.rules.registry import DeploymentCheck, Rule, Subject, TemplateCheck, rules, rules_about
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.spec.value import record
 from hyperpod_dpd.spec.violation import close_to
 
@@ -57,6 +58,7 @@ class DeploymentRefusedError(ValueError):
         super().__init__("\n".join(str(finding) for finding in report.errors))
 
 
+@checked
 def check(deployment: Deployment) -> Report:
     """Run every rule about deployments over `deployment`.
 
@@ -81,6 +83,7 @@ def _found(deployment: Deployment, chosen: Iterable[Rule]) -> list[Finding]:
     ]
 
 
+@checked
 def refuse_unless_valid(deployment: Deployment) -> Report:
     """Return the report of `check`.
 
@@ -93,6 +96,7 @@ def refuse_unless_valid(deployment: Deployment) -> Report:
     return report
 
 
+@checked
 def check_template(template: Mapping[str, Any], *, deletes_data: bool = False) -> tuple[Finding, ...]:
     """Run every rule about CloudFormation templates over `template`.
 

@@ -100,6 +100,12 @@ class _Declaration(Generic[_Check]):
         sources: tuple[str, ...],
         facts: tuple[str, ...] = (),
     ) -> Callable[[_Check], _Check]:
+        if not isinstance(severity, Severity):
+            raise TypeError(
+                f"`severity` of rule `{rule_id}` should be a `Severity`: given `{severity!r}`. "
+                f"help: give one of {', '.join(f'`{each}`' for each in Severity.__members__)}"
+            )
+
         def declare(check: _Check) -> _Check:
             _register(
                 Rule(

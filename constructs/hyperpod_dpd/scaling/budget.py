@@ -7,6 +7,8 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import PositiveInt
 
 _NOTICES: Final = (("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 """Kind of cost and percent of the budget at which it is told; AWS Budgets takes five notices for a budget."""
@@ -25,13 +27,14 @@ class MonthlyBudget(Construct):
 
     budget: budgets.CfnBudget
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
         deployment: Deployment,
-        monthly_usd: int,
+        monthly_usd: PositiveInt,
         topic: sns.ITopic,
     ) -> None:
         """Create the budget.

@@ -17,6 +17,8 @@ from constructs import Construct
 
 from hyperpod_dpd.security.function import own_function
 from hyperpod_dpd.spec import Deployment, Schedule
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 _HANDLER: Final = Path(__file__).parent / "handler"
 SETTINGS: Final = (
@@ -53,6 +55,7 @@ class NightsOff(Construct):
     function: lambda_.Function
     alarm: cloudwatch.Alarm
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -60,9 +63,9 @@ class NightsOff(Construct):
         *,
         deployment: Deployment,
         schedule: Schedule,
-        hyperpod_name: str,
-        hyperpod_arn: str,
-        execution_role_arn: str,
+        hyperpod_name: NonEmptyStr,
+        hyperpod_arn: NonEmptyStr,
+        execution_role_arn: NonEmptyStr,
         topic: sns.ITopic,
         log_key: kms.IKey,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,

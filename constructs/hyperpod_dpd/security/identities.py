@@ -8,6 +8,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
+
 
 @jsii.implements(iam.IGrantable)
 class PodIdentity(Construct):
@@ -24,16 +27,17 @@ class PodIdentity(Construct):
     role: iam.Role
     association: eks.CfnPodIdentityAssociation
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        eks_name: str,
-        eks_arn: str,
-        namespace: str,
-        service_account: str,
-        description: str,
+        eks_name: NonEmptyStr,
+        eks_arn: NonEmptyStr,
+        namespace: NonEmptyStr,
+        service_account: NonEmptyStr,
+        description: NonEmptyStr,
     ) -> None:
         """Create role and association.
 

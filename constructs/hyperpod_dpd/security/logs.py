@@ -6,7 +6,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from hyperpod_dpd.catalog.log_retention import RETENTION_DAYS, retention_of_at_least
+from hyperpod_dpd.spec.arguments import checked
 
+
+@checked
 def logs_key(scope: Construct, construct_id: str, *, removal_policy: cdk.RemovalPolicy) -> kms.Key:
     """Return a key that CloudWatch Logs of this account and region may use, and no other service."""
     stack = cdk.Stack.of(scope)
@@ -46,7 +50,16 @@ def log_group(
     removal_policy: cdk.RemovalPolicy,
     name: str | None = None,
 ) -> logs.LogGroup:
-    """Return a log group encrypted with `key`, kept for `retention_days` (a value that CloudWatch Logs accepts)."""
+    """Return a log group encrypted with `key`.
+
+    Raises:
+        ValueError: CloudWatch Logs does not know `retention_days`.
+    """
+    if retention_days not in RETENTION_DAYS:
+        raise ValueError(
+            f"CloudWatch Logs does not know this retention of `{scope.node.path}`: given {retention_days} days, limit "
+            f"{', '.join(map(str, RETENTION_DAYS))}. help: give {retention_of_at_least(retention_days)}"
+        )
     group = logs.LogGroup(
         scope, construct_id, log_group_name=name, encryption_key=key, removal_policy=removal_policy
     )

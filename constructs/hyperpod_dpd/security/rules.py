@@ -14,15 +14,18 @@ from hyperpod_dpd.rules.check import Report, check, check_template
 from hyperpod_dpd.rules.finding import Finding, Severity
 from hyperpod_dpd.rules.registry import Subject, rules_about
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 _NAME = "hyperpod-dpd"
 
 
+@checked
 def warning_id(rule: str) -> str:
     """Return the id by which CDK knows a warning of `rule`; it never changes, so that it may be acknowledged."""
     return f"{_NAME}:{rule}"
 
 
+@checked
 def apply_rules(scope: IConstruct, deployment: Deployment) -> Report:
     """Let every rule about deployments judge `deployment` when `scope` is synthesized.
 
@@ -64,6 +67,7 @@ class TemplateRules:
     A finding of severity error fails the synthesis. CDK names the id with which a finding may be acknowledged.
     """
 
+    @checked
     def __init__(self, *, deletes_data: bool = False) -> None:
         """Create the plug-in.
 

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from hyperpod_dpd.derive.secrets import account_of_arn, named_secrets
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 _SUFFIX = "??????"
 """Secrets Manager ends the ARN of a secret with six characters of its own."""
@@ -31,6 +32,7 @@ class DeploymentSecrets(Construct):
     own: tuple[str, ...]
     fill_commands: tuple[str, ...]
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, Final
 
 from hyperpod_dpd.spec import forms
+from hyperpod_dpd.spec.arguments import checked
 
 PLACEHOLDER: Final = re.compile(r"\$\{dpd:([^}]*)\}")
 """Anything that looks like a placeholder, known or not."""
@@ -128,18 +129,26 @@ def _set_image_id(known: dict[Binding, str]) -> list[str]:
     return [problem]
 
 
+@checked
 def bind(text: str, values: Mapping[Binding, str]) -> str:
     """Return `text` with every placeholder replaced.
 
     Raises:
-        BindingError: a placeholder is unknown or has no value; all of them at once.
+        BindingError: a placeholder is unknown, or its value is missing or of another form; all of them at once.
     """
     names = dict.fromkeys(PLACEHOLDER.findall(text))
     problems = [unknown(name) for name in names if name not in Binding.__members__]
     problems += [
         f"`{name}` has no value: {Binding[name].meaning}. help: give `--set {name}=VALUE` or `--outputs FILE`"
         for name in names
-        if name in Binding.__members__ and Binding[name] not in values
+        if name in Binding.__members__ and values.get(Binding[name]) is None
+    ]
+    problems += [
+        problem
+        for name in names
+        if name in Binding.__members__
+        and (value := values.get(Binding[name])) is not None
+        and (problem := Binding[name].refuse(value)) is not None
     ]
     if problems:
         raise BindingError(tuple(problems))

@@ -16,6 +16,8 @@ import yaml
 from hyperpod_dpd._version import __version__
 from hyperpod_dpd.serving.bindings import PLACEHOLDER, Binding, BindingError, placeholders, unknown
 from hyperpod_dpd.serving.render import Rendering, document
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.forms import ObjectName
 
 VALUES_KEY: Final = "bindings"
 """Key of the chart's values below which the bindings stand by name."""
@@ -32,6 +34,7 @@ _COMPUTED: Final[Mapping[Binding, tuple[Binding, str]]] = {
 }
 
 
+@checked
 def required_bindings(rendering: Rendering) -> tuple[Binding, ...]:
     """Return the bindings that the chart of `rendering` takes as values, in the order of `Binding`.
 
@@ -52,14 +55,20 @@ def values(bindings: Mapping[Binding, str]) -> dict[str, dict[str, str]]:
     }
 
 
-def write_chart(rendering: Rendering, directory: Path, *, name: str) -> None:
+@checked
+def write_chart(rendering: Rendering, directory: Path, *, name: ObjectName) -> None:
     """Write `rendering` as a chart called `name` into the empty folder `directory`.
 
     The chart's schema refuses a binding that is missing, unknown or of the wrong form, whoever installs it.
 
     Raises:
         BindingError: an object holds a placeholder that is no binding.
+        ValueError: `directory` is not empty: Helm takes every file below it for the chart's.
     """
+    if directory.is_dir() and any(directory.iterdir()):
+        raise ValueError(
+            f"a chart needs a folder of its own: given `{directory}`, which holds files. help: give an empty one"
+        )
     for path, text in _files(rendering, name).items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_text(text, encoding="utf-8")

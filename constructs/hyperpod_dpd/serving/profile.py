@@ -36,6 +36,7 @@ from hyperpod_dpd.serving.worker import (
     worker_image,
 )
 from hyperpod_dpd.spec import Deployment, FsxSource, Role
+from hyperpod_dpd.spec.arguments import checked
 
 
 class Profile(StrEnum):
@@ -71,6 +72,7 @@ def expressible(deployment: Deployment, profile: Profile) -> Report:
     return check(on_backend(deployment, profile.backend))
 
 
+@checked
 def profiles_of(deployment: Deployment) -> tuple[Profile, ...]:
     """Return the profiles of both back ends that can say everything that `deployment` says."""
     speaks = {
@@ -80,6 +82,7 @@ def profiles_of(deployment: Deployment) -> tuple[Profile, ...]:
     return tuple(profile for profile in Profile if speaks[profile.backend])
 
 
+@checked
 def profile_of(deployment: Deployment) -> Profile:
     """Return the profile that serves `deployment` on its own backend."""
     return Profile.OPERATOR if deployment.serving.backend == "operator" else Profile.SELF_MANAGED
@@ -106,6 +109,7 @@ def chosen_profile(deployment: Deployment, name: str | None) -> Profile:
 class ProfileCharts:
     """The charts of one profile. A chart is a file: one concept, a page long."""
 
+    @checked
     def __init__(self, app: App, *, deployment: Deployment, profile: Profile) -> None:
         """Add the charts of `profile` to `app`.
 

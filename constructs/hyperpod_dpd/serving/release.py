@@ -13,6 +13,8 @@ from constructs import Construct, IDependable
 from hyperpod_dpd.serving.bindings import Binding, BindingError
 from hyperpod_dpd.serving.helm_chart import RELEASE_NAME_LENGTH, required_bindings, values, write_chart
 from hyperpod_dpd.serving.render import Rendering
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.forms import ObjectName
 
 RELEASE_NAMESPACE: Final = "default"
 """Where Helm remembers its releases. The chart brings its own namespaces, which Helm would refuse to own if it had
@@ -39,6 +41,7 @@ class Release(Construct):
     bindings: Mapping[Binding, str]
     asset_hash: str
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -46,7 +49,7 @@ class Release(Construct):
         *,
         cluster: eks.ICluster,
         rendering: Rendering,
-        name: str,
+        name: ObjectName,
         bindings: Mapping[Binding, str],
         needs: Sequence[IDependable] = (),
     ) -> None:

@@ -13,6 +13,7 @@ from hyperpod_dpd.rules.check import DeploymentRefusedError
 from hyperpod_dpd.serving.bindings import PLACEHOLDER, placeholders
 from hyperpod_dpd.serving.profile import Profile, ProfileCharts, expressible, profiles_of
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 KUSTOMIZATION: Final = "kustomization.yaml"
 _LINE_LENGTH: Final = 120
@@ -66,6 +67,7 @@ class Rendering:
         return "\n".join(lines) + "\n"
 
 
+@checked
 def render(deployment: Deployment, profile: Profile) -> Rendering:
     """Return what `profile` puts on the cluster.
 
@@ -86,6 +88,7 @@ def render(deployment: Deployment, profile: Profile) -> Rendering:
     return Rendering(deployment=deployment, profile=profile, files=rendered_files(app))
 
 
+@checked
 def render_platform(deployment: Deployment) -> Rendering:
     """Return what the cluster of `deployment` needs once: collector, exporters and dashboards, as far as asked for."""
     app = App()
@@ -115,6 +118,7 @@ def write(rendering: Rendering, directory: Path) -> tuple[Path, ...]:
     return tuple(changed)
 
 
+@checked
 def write_profiles(deployment: Deployment, directory: Path) -> dict[Profile, tuple[Path, ...]]:
     """Write every profile of `deployment` into its own folder below `directory`, and return what changed.
 
@@ -133,6 +137,7 @@ def write_profiles(deployment: Deployment, directory: Path) -> dict[Profile, tup
     }
 
 
+@checked
 def write_platform(deployment: Deployment, directory: Path) -> tuple[Path, ...]:
     """Write the platform of `deployment` beside its profiles, and return what changed.
 

@@ -12,6 +12,7 @@ from hyperpod_dpd.serving.engine import engine_configuration
 from hyperpod_dpd.serving.names import Component
 from hyperpod_dpd.serving.worker import Placement, Workers, WorkerService, generation_label
 from hyperpod_dpd.spec import Deployment, Role
+from hyperpod_dpd.spec.arguments import checked
 
 _OPPOSITE: Final = {Component.PREFILL: Component.DECODE, Component.DECODE: Component.PREFILL}
 
@@ -35,6 +36,7 @@ class RoleWorkers(Construct):
     service: str
     progress_deadline_seconds: int
 
+    @checked
     def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment, role: Role) -> None:
         """Create the objects.
 

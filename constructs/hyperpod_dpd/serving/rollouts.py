@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from hyperpod_dpd.readiness.requirements import JobComplete, Requirement, ResourceState, Rollout
 from hyperpod_dpd.serving.render import Rendering
+from hyperpod_dpd.spec.arguments import checked
 
 LONGEST_SECONDS: Final = 12 * 3600
 """Longest wait of a CloudFormation wait condition."""
@@ -22,11 +23,13 @@ _JOB_SECONDS: Final = 3600
 """Time for a Job that sets no limit of its own."""
 
 
+@checked
 def requirements_of(rendering: Rendering) -> tuple[Requirement, ...]:
     """Return what has to be so, one requirement for each workload; empty where nothing runs."""
     return tuple(each for entry in rendering.objects for each in _requirement(entry))
 
 
+@checked
 def rollout_seconds(rendering: Rendering) -> int:
     """Return how long the workloads of `rendering` may take, at most `LONGEST_SECONDS`.
 

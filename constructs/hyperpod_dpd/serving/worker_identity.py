@@ -6,6 +6,7 @@ from hyperpod_dpd.cluster.handle import ClusterHandle
 from hyperpod_dpd.security.identities import PodIdentity
 from hyperpod_dpd.serving import names
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 
 class WorkerIdentity(PodIdentity):
@@ -14,6 +15,7 @@ class WorkerIdentity(PodIdentity):
     On the self-managed backend; the operator's workers read with the identity of its S3 driver.
     """
 
+    @checked
     def __init__(
         self, scope: Construct, construct_id: str, *, deployment: Deployment, handle: ClusterHandle
     ) -> None:

@@ -61,6 +61,9 @@ AbsolutePath = Annotated[
 NamespaceName = Annotated[
     str, _Form("the name of a namespace: 1 to 63 lower-case letters, digits or hyphens", _LABEL)
 ]
+Label = Annotated[
+    str, _Form("a name of 1 to 63 lower-case letters, digits or hyphens, no hyphen first or last", _LABEL)
+]
 ObjectName = Annotated[
     str, _Form("the name of a Kubernetes object: lower-case letters, digits, hyphens or dots", _SUBDOMAIN)
 ]

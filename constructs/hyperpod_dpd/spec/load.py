@@ -12,6 +12,7 @@ import yaml.constructor
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.spec.deployment import Deployment
 from hyperpod_dpd.spec.value import record
 from hyperpod_dpd.spec.violation import adapter, violations
@@ -80,6 +81,7 @@ class DeploymentFile:
         return _place(self.lines, path, self.path)
 
 
+@checked
 def load(path: str | Path) -> DeploymentFile:
     """Read the deployment file at `path`.
 

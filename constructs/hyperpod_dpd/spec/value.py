@@ -1,5 +1,6 @@
 """How a value object of the specification is declared."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
 from typing import Annotated, Any, TypeVar, cast, dataclass_transform
 
@@ -50,12 +51,34 @@ def _fill(self: Any, **given: object) -> None:
         elif field.default_factory is not MISSING:
             content = field.default_factory()
         else:
-            raise TypeError(f"{type(self).__qualname__}() misses the argument `{field.name}`")
+            raise TypeError(_missing(self, given))
         object.__setattr__(self, field.name, content)
     if given:
-        raise TypeError(f"{type(self).__qualname__}() has no argument `{next(iter(given))}`")
+        raise TypeError(_unknown(self, given))
     if finish := getattr(self, "__post_init__", None):
         finish()
+
+
+def _missing(made: Any, given: Mapping[str, object]) -> str:
+    names = [
+        f"`{field.name}`"
+        for field in fields(made)
+        if field.default is MISSING
+        and field.default_factory is MISSING
+        and field.name not in given
+        and not hasattr(made, field.name)
+    ]
+    arguments = "the argument" if len(names) == 1 else "the arguments"
+    return f"{type(made).__qualname__}() misses {arguments} {', '.join(names)}"
+
+
+def _unknown(made: Any, given: Mapping[str, object]) -> str:
+    from hyperpod_dpd.spec.violation import close_to  # noqa: PLC0415 - only for a mistake
+
+    name = next(iter(given))
+    known = [field.name for field in fields(made)]
+    meant = close_to(name, known) or f"its arguments are {', '.join(f'`{each}`' for each in known)}"
+    return f"{type(made).__qualname__}() has no argument `{name}`. help: {meant}"
 
 
 def _refuse_change(self: object, name: str, value: object = None) -> None:  # noqa: ARG001 - what Python passes

@@ -133,7 +133,7 @@ def _violation(detail: Any, written: Mapping[str, str]) -> Violation:
             fix=close_to(str(location[-1]), known) or f"the keys here are {listed}",
         )
     value = detail["input"]
-    says = _expectation(detail)
+    says = expectation(detail)
     if detail["type"] in {"too_short", "too_long"}:
         given = f"{detail['ctx']['actual_length']}"
     elif detail["type"] == "union_tag_invalid":
@@ -179,7 +179,8 @@ _EXPECTATIONS = {
 }
 
 
-def _expectation(detail: Any) -> str:
+def expectation(detail: Any) -> str:
+    """Return what a value should be, as the predicate of a sentence about it, from an error of pydantic's."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "tuple_type" and isinstance(detail["input"], list):  # in Python, where a file has only lists
         return "should be a tuple"

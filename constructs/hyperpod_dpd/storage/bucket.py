@@ -9,6 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from hyperpod_dpd.derive.bucket import bucket_name as name_of_bucket
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.storage.removal import kept_when_full
 
 _NONCURRENT_DAYS = 90
@@ -44,6 +45,7 @@ class AccessLogs(Construct):
 
     bucket: s3.Bucket
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -11,6 +11,8 @@ from constructs import Construct
 
 from hyperpod_dpd.derive.bucket import LIFECYCLE_PREFIX
 from hyperpod_dpd.security.logs import log_group
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.forms import Label
 from hyperpod_dpd.storage.bucket import AccessLogs, PrivateBucket, bucket_name_of_attempt
 from hyperpod_dpd.storage.removal import kept_when_full
 
@@ -33,12 +35,13 @@ class LifecycleScripts(Construct):
     on_create: ClassVar[str] = "on_create.sh"
     upload: s3_deployment.BucketDeployment
 
+    @checked
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
         *,
-        name: str,
+        name: Label,
         log_key: kms.IKey,
         access_logs: AccessLogs | None = None,
         bucket: s3.IBucket | None = None,
@@ -63,7 +66,10 @@ class LifecycleScripts(Construct):
         """
         super().__init__(scope, construct_id)
         if (access_logs is None) == (bucket is None):
-            raise ValueError("give either `access_logs`, for a bucket of its own, or `bucket`")
+            raise ValueError(
+                f"lifecycle scripts go to one bucket: given {'none' if bucket is None else 'both'} of `access_logs` and "
+                "`bucket`. help: give `access_logs`, for a bucket of their own, or yours as `bucket`"
+            )
         if access_logs is not None:
             bucket = PrivateBucket(
                 self,

@@ -1,7 +1,9 @@
 """An FSx for Lustre file system in the GPU zone that shows the model bucket's objects as files."""
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
+import annotated_types as at
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
@@ -12,6 +14,8 @@ from hyperpod_dpd.derive.model_store import makes_file_system
 from hyperpod_dpd.network.efa import LUSTRE_PORTS
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.spec import Deployment, FsxSource
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 from hyperpod_dpd.storage.model_store import ModelStore
 
 _THROUGHPUT_MB_PER_SECOND_AND_TIB = 1000
@@ -34,6 +38,7 @@ class ModelFileSystem(Construct):
     security_group: ec2.CfnSecurityGroup
     bindings: Mapping[Binding, str]
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -41,9 +46,9 @@ class ModelFileSystem(Construct):
         *,
         deployment: Deployment,
         store: ModelStore,
-        vpc_id: str,
-        subnet_id: str,
-        client_security_group_ids: Sequence[str],
+        vpc_id: NonEmptyStr,
+        subnet_id: NonEmptyStr,
+        client_security_group_ids: Annotated[Sequence[NonEmptyStr], at.MinLen(1)],
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         after: IDependable | None = None,
     ) -> None:

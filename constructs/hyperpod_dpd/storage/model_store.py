@@ -13,6 +13,7 @@ from hyperpod_dpd.derive.model_store import MANIFEST_SUFFIX, has_bucket, makes_b
 from hyperpod_dpd.serving.bindings import Binding
 from hyperpod_dpd.serving.model_source import key_prefix
 from hyperpod_dpd.spec import Deployment, S3Source
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.storage.bucket import AccessLogs, PrivateBucket
 from hyperpod_dpd.storage.object_key import READ, WRITE, key_statements
 
@@ -30,6 +31,7 @@ class ModelStore(Construct):
     prefix: str
     bindings: Mapping[Binding, str]
 
+    @checked
     def __init__(
         self,
         scope: Construct,

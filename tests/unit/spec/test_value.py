@@ -21,7 +21,7 @@ def test_fields_have_their_defaults_and_the_given_values() -> None:
 
 
 def test_missing_and_unknown_arguments_are_refused_by_name() -> None:
-    with pytest.raises(TypeError, match=r"Price\(\) misses the argument `usd_per_hour`"):
+    with pytest.raises(TypeError, match=r"Price\(\) misses the arguments `usd_per_hour`, `as_of`, `source`"):
         Price(instance_type="ml.p5.48xlarge")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"Network\(\) has no argument `colour`"):
         Network(gpu_zone_id="a", cluster_zone_ids=("a", "b"), colour="red")  # type: ignore[call-arg]

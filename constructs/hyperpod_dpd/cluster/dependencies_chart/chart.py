@@ -15,6 +15,7 @@ from hyperpod_dpd.builds import BuildNetwork, BuildProject, BuildRun, BuildRunne
 from hyperpod_dpd.cluster.dependencies_chart.environment import build_environment
 from hyperpod_dpd.derive.builds import CHART_MACHINE
 from hyperpod_dpd.network import ClusterNetwork
+from hyperpod_dpd.spec.arguments import checked
 
 _HERE = Path(__file__).parent
 _BUILD_TIMEOUT_MINUTES = 30
@@ -34,6 +35,7 @@ class HyperPodDependencies(Construct):
 
     resource: cdk.CustomResource
 
+    @checked
     def __init__(
         self,
         scope: Construct,

@@ -10,6 +10,7 @@ from hyperpod_dpd.catalog.grafana import MANAGED_GRAFANA
 from hyperpod_dpd.observability.managed_grafana.dashboard_import import DashboardImport
 from hyperpod_dpd.observability.metrics_workspace import MetricsWorkspace
 from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec.arguments import checked
 
 
 class ManagedGrafana(Construct):
@@ -25,6 +26,7 @@ class ManagedGrafana(Construct):
     url: str
     imported: cdk.CustomResource
 
+    @checked
     def __init__(
         self,
         scope: Construct,

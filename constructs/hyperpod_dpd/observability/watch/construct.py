@@ -19,6 +19,8 @@ from constructs import Construct
 from hyperpod_dpd.observability.watch.handler import index
 from hyperpod_dpd.security.function import own_function
 from hyperpod_dpd.spec import Deployment, TrainingPlan
+from hyperpod_dpd.spec.arguments import checked
+from hyperpod_dpd.spec.value import NonEmptyStr
 
 CHECK_MINUTES: Final = 5
 """Time between two looks at nodes, add-ons and training plans: 8,640 short runs a month, inside Lambda's free tier."""
@@ -64,6 +66,7 @@ class ClusterWatch(Construct):
     function: lambda_.Function
     alarms: Mapping[str, cloudwatch.Alarm]
 
+    @checked
     def __init__(
         self,
         scope: Construct,
@@ -71,9 +74,9 @@ class ClusterWatch(Construct):
         *,
         deployment: Deployment,
         topic: sns.ITopic,
-        eks_name: str,
-        hyperpod_name: str,
-        hyperpod_arn: str,
+        eks_name: NonEmptyStr,
+        hyperpod_name: NonEmptyStr,
+        hyperpod_arn: NonEmptyStr,
         log_key: kms.IKey,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:

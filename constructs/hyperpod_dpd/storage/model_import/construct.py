@@ -23,6 +23,7 @@ from hyperpod_dpd.derive.secrets import import_token
 from hyperpod_dpd.security.secrets import DeploymentSecrets
 from hyperpod_dpd.serving.model_source import repository
 from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin
+from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.spec.model import ModelOrigin
 from hyperpod_dpd.storage.model_import.package import stage
 from hyperpod_dpd.storage.model_store import ModelStore
@@ -46,6 +47,7 @@ class ModelImport(Construct):
     started: cdk.CustomResource
     imported: IDependable
 
+    @checked
     def __init__(
         self,
         scope: Construct,
