@@ -7,7 +7,7 @@ import aws_cdk as cdk
 
 from hyperpod_dpd.security.acknowledgements import Part, acknowledge
 from hyperpod_dpd.serving.profile import Profile
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import Deployment, Organization
 from stacks.cluster import ClusterStack
 from stacks.hyperpod import HyperPodStack
 from stacks.network import NetworkStack
@@ -70,6 +70,7 @@ def build(app: cdk.App, deployment: Deployment, *, profile: Profile | None = Non
         DeploymentRefusedError: the profile belongs to the other backend, which cannot say what the deployment says.
         ValueError: something cannot be built; the message says what.
     """
+    _apply(deployment.organization, app)
     stacks = (_owning if deployment.cluster.existing is None else _sharing)(app, deployment, profile)
     for part, stack in stacks.by_part.items():
         stack.termination_protection = not deployment.deletes_data
@@ -92,6 +93,15 @@ def _tag_untyped(stack: cdk.Stack, tags: Mapping[str, str]) -> None:
             resource.add_property_override("Tags", listed)
         elif resource.cfn_resource_type == "AWS::SSM::Parameter":
             resource.add_property_override("Tags", dict(tags))
+
+
+def _apply(organization: Organization, app: cdk.App) -> None:
+    """Say to every stack that is made after this what the organization asks; what it does not ask, `cdk.json` may."""
+    if organization.permissions_boundary is not None:
+        boundary = {"name": organization.permissions_boundary}
+        app.node.set_context("@aws-cdk/core:permissionsBoundary", boundary)
+    if organization.bootstrap_qualifier is not None:
+        app.node.set_context("@aws-cdk/core:bootstrapQualifier", organization.bootstrap_qualifier)
 
 
 def _owning(app: cdk.App, deployment: Deployment, profile: Profile | None) -> DeploymentStacks:

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.cluster import SystemNodes as SystemNodes
     from hyperpod_dpd.spec.deployment import Acknowledgement as Acknowledgement
     from hyperpod_dpd.spec.deployment import Deployment as Deployment
+    from hyperpod_dpd.spec.deployment import Organization as Organization
     from hyperpod_dpd.spec.deployment import Removal as Removal
     from hyperpod_dpd.spec.hyperpod import HyperPod as HyperPod
     from hyperpod_dpd.spec.hyperpod import InstanceGroup as InstanceGroup
@@ -231,6 +232,7 @@ _EXPORTS = {
     "SystemNodes": "hyperpod_dpd.spec.cluster",
     "Acknowledgement": "hyperpod_dpd.spec.deployment",
     "Deployment": "hyperpod_dpd.spec.deployment",
+    "Organization": "hyperpod_dpd.spec.deployment",
     "Removal": "hyperpod_dpd.spec.deployment",
     "HyperPod": "hyperpod_dpd.spec.hyperpod",
     "InstanceGroup": "hyperpod_dpd.spec.hyperpod",

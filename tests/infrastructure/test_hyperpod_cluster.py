@@ -338,6 +338,27 @@ def test_no_role_function_or_parameter_is_without_cost_tags() -> None:
     assert untagged == set()
 
 
+def test_every_role_is_bounded_as_the_organization_asks() -> None:
+    unbounded = {
+        (part, name)
+        for part, template in synthesize(deployments()["every-option"]).templates.items()
+        for name, body in template["Resources"].items()
+        if body["Type"] == "AWS::IAM::Role"
+        and ":policy/bank/boundary" not in str(body["Properties"].get("PermissionsBoundary"))
+    }
+    assert unbounded == set()
+    assert "PermissionsBoundary" not in str(ready_synthesized().templates)
+
+
+def test_assets_come_from_the_bootstrap_that_the_organization_names() -> None:
+    templates = synthesize(deployments()["every-option"]).templates
+    for part, template in templates.items():
+        version = template["Parameters"]["BootstrapVersion"]["Default"]
+        assert version == "/cdk-bootstrap/bank/version", part
+    assert "cdk-bank-assets-" in str(templates["platform"])
+    assert "hnb659fds" not in str(templates)
+
+
 def test_the_hyperpod_cluster_carries_no_tags() -> None:
     synthesized = synthesize(changed(ready(), tags={"cost-centre": "4711"}))
     assert "Tags" not in _cluster(synthesized)["Properties"]

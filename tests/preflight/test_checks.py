@@ -150,7 +150,35 @@ PLANTED = {
         check="PRE-CDK-001",
         path="region",
         answers={("ssm", "GetParameter"): Refusal(code="ParameterNotFound")},
-        says=("not bootstrapped", f"help: `cdk bootstrap aws://{ACCOUNT_ID}/us-east-1`"),
+        says=(
+            "not bootstrapped",
+            f"help: `cdk bootstrap aws://{ACCOUNT_ID}/us-east-1`",
+            "`organization.bootstrap_qualifier`",
+        ),
+    ),
+    "not-bootstrapped-as-the-organization-does": Planted(
+        check="PRE-CDK-001",
+        path="region",
+        changes={"organization__bootstrap_qualifier": "bank"},
+        # an account with the CDK's own bootstrap beside
+        answers={
+            ("ssm", "GetParameter"): lambda parameters: (
+                {"Parameter": {"Value": "30"}}
+                if parameters["Name"] == "/cdk-bootstrap/hnb659fds/version"
+                else Refusal(code="ParameterNotFound")
+            )
+        },
+        says=(
+            "no parameter `/cdk-bootstrap/bank/version`",
+            f"help: `cdk bootstrap aws://{ACCOUNT_ID}/us-east-1 --qualifier bank`",
+        ),
+    ),
+    "restricted-bootstrap-of-the-organization": Planted(
+        check="PRE-CDK-002",
+        path="hyperpod",
+        changes={"organization__bootstrap_qualifier": "bank"},
+        answers=_decision("implicitDeny", action="sagemaker:CreateCluster"),
+        says=("`cdk-bank-cfn-exec-role-123456789012-us-east-1`",),
     ),
     "old-bootstrap": Planted(
         check="PRE-CDK-001",

@@ -17,6 +17,7 @@ from hyperpod_dpd.spec import (
     FolderOrigin,
     FsxSource,
     HubOrigin,
+    Organization,
     S3Source,
     Schedule,
     Spot,
@@ -48,6 +49,7 @@ SYNTHESES: Mapping[str, Mapping[str, Any]] = {
     },
     "every-option": {
         "tags": {"cost-centre": "4711"},
+        "organization": Organization(permissions_boundary="bank/boundary", bootstrap_qualifier="bank"),
         "cluster__administrators": ("arn:aws:iam::123456789012:role/admin",),
         "hyperpod__tiered_storage_memory_percent": 20,
         "hyperpod__instance_groups__0__minimum": 1,

@@ -1,6 +1,9 @@
 """What the CDK CLI's bootstrap must have put into an account."""
 
+from dataclasses import replace
+
 from hyperpod_dpd.catalog.row import Source
+from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.spec.value import record
 
 
@@ -9,10 +12,14 @@ class Bootstrap:
     """The bootstrap stack that the templates rely on."""
 
     qualifier: str
-    """Part of the names of everything that `cdk bootstrap` creates."""
+    """Part of the names of everything that `cdk bootstrap` creates, unless an account has another one."""
     minimum_version: int
     """Oldest version of the bootstrap stack with which the templates deploy."""
     source: Source
+
+    def of(self, deployment: Deployment) -> "Bootstrap":
+        """Return the bootstrap stack that `deployment` relies on."""
+        return replace(self, qualifier=deployment.organization.bootstrap_qualifier or self.qualifier)
 
     @property
     def version_parameter(self) -> str:

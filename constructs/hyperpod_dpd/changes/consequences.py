@@ -194,6 +194,7 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "platform.custom_resources": (_C.OBJECTS,),
     "platform.log_retention_days": (_C.RESOURCES,),
     "prices": (_C.PLAN,),
+    "organization": (_C.RESOURCES,),
     "tags": (_C.RESOURCES, _C.ENDPOINT),
     "removal": (_C.RESOURCES,),
     "acknowledge": (_C.PLAN,),

@@ -50,7 +50,7 @@ def refused(
 
 
 def _role(deployment: Deployment, account_id: str) -> str:
-    return BOOTSTRAP.execution_role_name(account=account_id, region=deployment.region)
+    return BOOTSTRAP.of(deployment).execution_role_name(account=account_id, region=deployment.region)
 
 
 def _results(account: Account, role_arn: str, actions: Sequence[str]) -> list[dict[str, Any]]:

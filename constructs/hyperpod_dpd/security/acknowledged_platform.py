@@ -89,7 +89,7 @@ PLATFORM: Final = (
         "IAM5[Action::s3:GetBucket*]",
         "IAM5[Action::s3:GetObject*]",
         "IAM5[Action::s3:List*]",
-        "IAM5[Resource::arn:aws:s3:::cdk-hnb659fds-assets-<account>-<region>/*]",
+        "IAM5[Resource::arn:aws:s3:::cdk-<qualifier>-assets-<account>-<region>/*]",
         reason="aws-cdk-lib's own grant to its kubectl provider: it reads charts from the bucket of the deployment's assets",
     ),
     *_platform(

@@ -5,6 +5,7 @@ from typing import Literal
 
 import aws_cdk as cdk
 
+from hyperpod_dpd.catalog.cdk import BOOTSTRAP
 from hyperpod_dpd.derive.model_store import import_origin
 from hyperpod_dpd.serving.model_source import key_prefix
 from hyperpod_dpd.spec import Deployment, FolderOrigin, S3Source
@@ -24,7 +25,7 @@ class NagAcknowledgement:
     """Construct path inside the stack."""
     finding: str
     """Finding as cdk-nag names it. What differs between deployments is written `<region>`, `<account>`, `<eks>`
-    and `<hyperpod>` (names of the clusters), `<models>` (ARN of the model's bucket), `<model>` (folder of the model in
+    and `<hyperpod>` (names of the clusters), `<qualifier>` (of the CDK bootstrap), `<models>` (ARN of the model's bucket), `<model>` (folder of the model in
     it), `<origin>` (ARN of the folder that it is imported from) and `<deployment>`."""
     reason: str
     optional: bool = False
@@ -38,6 +39,7 @@ class NagAcknowledgement:
             "region": stack.region,
             "eks": existing.eks_name if existing else deployment.name,
             "hyperpod": existing.hyperpod_name if existing else deployment.cluster_name,
+            "qualifier": BOOTSTRAP.of(deployment).qualifier,
             "models": _models(deployment),
             "model": key_prefix(deployment),
             "origin": _origin(deployment),

@@ -105,7 +105,7 @@ ACKNOWLEDGEMENTS: tuple[NagAcknowledgement, ...] = (
             "Action::s3:GetObject*",
             "Action::s3:List*",
             f"Resource::{_SCRIPTS}",
-            "Resource::arn:aws:s3:::cdk-hnb659fds-assets-<account>-<region>/*",
+            "Resource::arn:aws:s3:::cdk-<qualifier>-assets-<account>-<region>/*",
         )
     ),
     _hyperpod(f"{_UPLOAD}/Resource", "L1", "aws-cdk-lib chooses the runtime of its own upload function"),

@@ -1,7 +1,7 @@
 """The specification: frozen value objects and the edge where text becomes one of them."""
 
 from hyperpod_dpd.spec.cluster import Cluster, DependenciesChart, ExistingCluster, SystemNodes
-from hyperpod_dpd.spec.deployment import Acknowledgement, Deployment, Removal
+from hyperpod_dpd.spec.deployment import Acknowledgement, Deployment, Organization, Removal
 from hyperpod_dpd.spec.hyperpod import HyperPod, InstanceGroup, OnDemand, Role, Spot, Taint, TrainingPlan
 from hyperpod_dpd.spec.model import (
     FolderOrigin,
@@ -50,6 +50,7 @@ __all__ = [
     "Network",
     "OnDemand",
     "OperatorEndpoint",
+    "Organization",
     "Platform",
     "Price",
     "RatioLimits",

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import annotated_types as at
 
 from hyperpod_dpd.spec.cluster import Cluster
+from hyperpod_dpd.spec.forms import BootstrapQualifier, PolicyName
 from hyperpod_dpd.spec.hyperpod import HyperPod, InstanceGroup, Role
 from hyperpod_dpd.spec.model import Model
 from hyperpod_dpd.spec.network import Network
@@ -34,6 +35,17 @@ class Removal:
 
     confirm: str | None = None
     """Second act: the deployment's name once more."""
+
+
+@value
+class Organization:
+    """What your organization asks of every stack in the account."""
+
+    permissions_boundary: PolicyName | None = None
+    """Managed policy of the account that bounds every role of the stacks; absent: none, or what `cdk.json` says."""
+
+    bootstrap_qualifier: BootstrapQualifier | None = None
+    """Qualifier of the account's CDK bootstrap; absent: the CDK's own, or what `cdk.json` says."""
 
 
 @value
@@ -81,6 +93,9 @@ class Deployment:
 
     prices: tuple[Price, ...] = ()
     """Prices that replace the catalog's."""
+
+    organization: Organization = Organization()
+    """What your organization asks of every stack in the account."""
 
     tags: dict[NonEmptyStr, str] | None = None
     """Cost-allocation tags for everything that tolerates tags."""

@@ -102,6 +102,12 @@ Url = Annotated[
 KmsKeyArn = Annotated[
     str, _Form("the ARN of a KMS key, not of an alias", f"arn:aws[a-z-]*:kms:{_ACCOUNT}:key/[A-Za-z0-9-]+")
 ]
+PolicyName = Annotated[
+    str, _Form("the name of a managed policy of the account, with its path", "[A-Za-z0-9+=,.@_/-]{1,128}")
+]
+BootstrapQualifier = Annotated[
+    str, _Form("the qualifier of a CDK bootstrap: 1 to 10 letters and digits", "[A-Za-z0-9]{1,10}")
+]
 CertificateArn = Annotated[str, _Form("the ARN of a certificate in ACM", CERTIFICATE)]
 WebAclArn = Annotated[
     str,

@@ -15,27 +15,32 @@ from hyperpod_dpd.spec import Deployment
 
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     where = f"aws://{account.account_id}/{deployment.region}"
+    bootstrap = BOOTSTRAP.of(deployment)
+    given = deployment.organization.bootstrap_qualifier
+    command = f"`cdk bootstrap {where}{f' --qualifier {given}' if given else ''}`"
     try:
-        answer = account.client("ssm").get_parameter(Name=BOOTSTRAP.version_parameter)
+        answer = account.client("ssm").get_parameter(Name=bootstrap.version_parameter)
     except ClientError as error:
         if code_of(error) != "ParameterNotFound":
             raise
         yield Problem(
             path="region",
             says="the region is not bootstrapped for the CDK",
-            given=f"`{where}`, which has no parameter `{BOOTSTRAP.version_parameter}`",
-            fix=f"`cdk bootstrap {where}`",
+            given=f"`{where}`, which has no parameter `{bootstrap.version_parameter}`",
+            fix=command
+            if given
+            else f"{command}, or give `organization.bootstrap_qualifier` if it has another qualifier",
         )
         return
     version = int(answer["Parameter"]["Value"])
-    if version < BOOTSTRAP.minimum_version:
+    if version < bootstrap.minimum_version:
         yield Problem(
             path="region",
             says="the CDK bootstrap is too old",
             given=f"`{where}`",
             computed=f"bootstrap version {version}",
-            limit=f"at least {BOOTSTRAP.minimum_version}",
-            fix=f"`cdk bootstrap {where}`",
+            limit=f"at least {bootstrap.minimum_version}",
+            fix=command,
         )
 
 
@@ -46,7 +51,9 @@ CHECK = Check(
         Call(
             service="ssm",
             operation="GetParameter",
-            on=lambda deployment: (arn(deployment, "ssm", f"parameter{BOOTSTRAP.version_parameter}"),),
+            on=lambda deployment: (
+                arn(deployment, "ssm", f"parameter{BOOTSTRAP.of(deployment).version_parameter}"),
+            ),
         ),
     ),
     look=_look,
