@@ -39,7 +39,8 @@ def cidrs_are_networks(deployment: Deployment) -> Iterator[Problem]:
                 says=f"`{key}` has a size that does not work",
                 given=given,
                 computed=f"{network.num_addresses:,} addresses",
-                limit=f"/16 (65,536 addresses) to /{longest} ({2 ** (32 - longest):,} addresses)",
+                limit=f"/16 (65,536 addresses) to /{longest} ({2 ** (32 - longest):,} addresses)"
+                + (", which is cut into 256 subnets of /28 at least" if longest == _LONGEST_PRIMARY else ""),
                 fix=f"choose a prefix length from 16 to {longest}",
             )
         elif not is_private(network):

@@ -140,7 +140,11 @@ EXAMPLES = (
             Bad(
                 case={"network.cidr": "10.0.0.0/15"}, at="network.cidr", mentions=("131,072 addresses", "/16")
             ),
-            Bad(case={"network.cidr": "10.0.0.0/21"}, at="network.cidr", mentions=("/20",)),
+            Bad(
+                case={"network.cidr": "10.0.0.0/21"},
+                at="network.cidr",
+                mentions=("/20", "cut into 256 subnets of /28"),
+            ),
             Bad(
                 case={"network.gpu_cidr": "10.1.0.0/29"},
                 at="network.gpu_cidr",
@@ -420,6 +424,31 @@ EXAMPLES = (
                 case={"routing.load_balancer": {"inbound_cidrs": ["300.1.1.1/16"]}},
                 at="routing.load_balancer.inbound_cidrs[0]",
                 mentions=("0 to 255",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-024",
+        good=(
+            {},
+            {"routing.load_balancer": {"scheme": "internet-facing"}, "network.cidr": "10.0.0.0/19"},
+            {"routing.load_balancer": {"scheme": "internal"}, "network.cidr": "10.0.0.0/20"},
+            {
+                "routing.load_balancer": {"scheme": "internet-facing"},
+                "network.cidr": "10.0.0.0/20",
+                "cluster.existing": {"eks_name": "llama", "hyperpod_name": "shared"},
+            },
+        ),
+        bad=(
+            Bad(
+                case={"routing.load_balancer": {"scheme": "internet-facing"}, "network.cidr": "10.0.0.0/20"},
+                at="network.cidr",
+                mentions=("public subnets of /28", "/27 and 8 free addresses", "`cidr` of /19"),
+            ),
+            Bad(
+                case={"routing.load_balancer": {"scheme": "internet-facing"}, "network.egress": "closed"},
+                at="routing.load_balancer.scheme",
+                mentions=("`egress: closed`", "`scheme: internal`"),
             ),
         ),
     ),
