@@ -14,7 +14,7 @@ from moto.events.models import EventPattern
 
 from hyperpod_dpd.observability.watch import ClusterWatch
 from hyperpod_dpd.observability.watch.handler import index
-from hyperpod_dpd.spec import TrainingPlan
+from hyperpod_dpd.spec import Schedule, TrainingPlan
 from tests.observability.test_watch_function import NO_CAPACITY, REPLACEMENT, health, state
 from tests.support.deployments import changed, ready
 from tests.support.synth import context
@@ -24,7 +24,9 @@ HYPERPOD_ARN = "arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefghijkl"
 PLAN_ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
 
 
-def app(outdir: Path | None = None, *, hyperpod_name: str = "llama-hyperpod") -> tuple[cdk.App, cdk.Stack]:
+def app(
+    outdir: Path | None = None, *, hyperpod_name: str = "llama-hyperpod", nights_off: Schedule | None = None
+) -> tuple[cdk.App, cdk.Stack]:
     application = cdk.App(context=context(), outdir=None if outdir is None else str(outdir))
     stack = cdk.Stack(application, "watch", env=cdk.Environment(account="123456789012", region="us-east-1"))
     key = kms.Key(stack, "Key", enable_key_rotation=True)
@@ -36,6 +38,7 @@ def app(outdir: Path | None = None, *, hyperpod_name: str = "llama-hyperpod") ->
             ready(),
             name="llama",
             hyperpod__instance_groups__0__capacity=TrainingPlan(type="training-plan", arn=PLAN_ARN),
+            platform__nights_off=nights_off,
         ),
         topic=topic,
         eks_name="eks",
@@ -146,6 +149,26 @@ def test_every_alarm_goes_to_the_topic_and_comes_from_a_metric_of_the_function(t
         assert said["Namespace"] in (index.NAMESPACE, "AWS/Lambda")
         if said["Namespace"] == index.NAMESPACE:
             assert {"Name": "Deployment", "Value": "llama"} in said["Dimensions"]
+
+
+def test_nodes_are_not_missed_while_they_come_back_in_the_morning(template: Template, tmp_path: Path) -> None:
+    assert resources(template, "AWS::CloudWatch::AlarmMuteRule") == {}
+    schedule = Schedule(
+        stop_cron="cron(0 20 ? * MON-FRI *)",
+        start_cron="cron(30 6 ? * MON-FRI *)",
+        time_zone="Europe/Berlin",
+        warm_up_minutes=90,
+    )
+    application, stack = app(tmp_path, nights_off=schedule)
+    made = application.synth().get_stack_by_name(stack.stack_name).template
+    _, rule = only(made, "AWS::CloudWatch::AlarmMuteRule")
+    assert rule["Properties"]["Rule"]["Schedule"] == {
+        "Expression": "cron(30 6 * * MON,TUE,WED,THU,FRI)",
+        "Timezone": "Europe/Berlin",
+        "Duration": "PT1H30M",
+    }
+    (target,) = rule["Properties"]["MuteTargets"]["AlarmNames"]
+    assert made["Resources"][target["Ref"]]["Properties"]["AlarmName"] == "llama-nodes-missing"
 
 
 def test_a_training_plan_alarms_twice_before_its_end(template: Template) -> None:

@@ -68,7 +68,9 @@ class _Field:
 
 
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+"""Names of the days of a week, from that of minute 0 on."""
+
 _MINUTES: Final = _Field(name="minutes", smallest=0, largest=59)
 _HOURS: Final = _Field(name="hours", smallest=0, largest=23)
 _DAY_OF_MONTH: Final = _Field(
@@ -79,7 +81,7 @@ _DAY_OF_WEEK: Final = _Field(
     name="day-of-week",
     smallest=1,
     largest=7,
-    names=_DAYS,
+    names=DAYS,
     own=r"\?|L|[1-7]L|([1-7]|SUN|MON|TUE|WED|THU|FRI|SAT)#[1-5]",
 )
 _YEAR: Final = _Field(name="year", smallest=1970, largest=2199)

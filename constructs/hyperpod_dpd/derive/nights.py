@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from hyperpod_dpd.derive.cron import MINUTES_PER_WEEK, weekly_minutes
+from hyperpod_dpd.derive.cron import DAYS, MINUTES_PER_DAY, MINUTES_PER_WEEK, weekly_minutes
 from hyperpod_dpd.spec import Schedule
 from hyperpod_dpd.spec.value import record
 
@@ -36,6 +36,15 @@ def nights(schedule: Schedule) -> tuple[Night, ...] | None:
         for start, minutes in away.items()
     )
     return tuple(sorted(found, key=lambda night: night.stop_minute))
+
+
+def mornings(schedule: Schedule) -> dict[int, tuple[str, ...]]:
+    """Return the days on which nodes are asked for after a night, by the minute of the day; empty where weeks differ."""
+    days: dict[int, list[str]] = {}
+    for night in nights(schedule) or ():
+        day, minute = divmod((night.stop_minute + night.away_minutes) % MINUTES_PER_WEEK, MINUTES_PER_DAY)
+        days.setdefault(minute, []).append(DAYS[day])
+    return {minute: tuple(sorted(found, key=DAYS.index)) for minute, found in days.items()}
 
 
 def shortest_day_minutes(found: tuple[Night, ...]) -> int:

@@ -1,6 +1,8 @@
 """What a cluster offers to the deployments on it: controllers, scraping, policy enforcement."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import annotated_types as at
 
 from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, Image, NamespaceName, TopicArn, Url
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
@@ -67,7 +69,7 @@ class Schedule:
     time_zone: NonEmptyStr = "UTC"
     """IANA time zone of both."""
 
-    warm_up_minutes: PositiveInt = 180
+    warm_up_minutes: Annotated[int, at.Ge(1), at.Le(7 * 24 * 60)] = 180
     """Minutes after `start_cron` in which workers may be missing and nobody is told. AWS publishes no time for deep health
     checks: the default leaves them two hours, the start of the nodes and the loading of the weights half an hour each."""
 

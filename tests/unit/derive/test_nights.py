@@ -3,7 +3,7 @@
 import pytest
 
 from hyperpod_dpd.derive.cron import MINUTES_PER_DAY, MINUTES_PER_WEEK, weekly_minutes
-from hyperpod_dpd.derive.nights import Night, nights, shortest_day_minutes
+from hyperpod_dpd.derive.nights import Night, mornings, nights, shortest_day_minutes
 from hyperpod_dpd.spec import Schedule
 
 SUNDAY, MONDAY, FRIDAY, SATURDAY = 0, 1, 5, 6
@@ -83,3 +83,11 @@ def test_a_night_that_goes_on_over_the_end_of_the_week_is_one() -> None:
 
 def test_going_and_coming_at_one_moment_is_no_night() -> None:
     assert nights(schedule("0 7,20 ? * MON *", "0 7 ? * * *")) is None
+
+
+def test_mornings_are_the_starts_that_bring_nodes_back() -> None:
+    assert mornings(schedule("0 20 ? * MON-FRI *", "0 7,9 ? * MON-FRI *")) == {
+        7 * 60: ("MON", "TUE", "WED", "THU", "FRI")
+    }
+    assert mornings(schedule("0 22 ? * SAT,TUE *", "30 6 ? * SUN,WED *")) == {6 * 60 + 30: ("SUN", "WED")}
+    assert mornings(schedule("0 20 L * ? *", "0 7 ? * MON *")) == {}

@@ -16,9 +16,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from hyperpod_dpd.derive.nights import mornings
 from hyperpod_dpd.observability.watch.handler import index
 from hyperpod_dpd.security.function import own_function
-from hyperpod_dpd.spec import Deployment, TrainingPlan
+from hyperpod_dpd.spec import Deployment, Schedule, TrainingPlan
 from hyperpod_dpd.spec.arguments import checked
 from hyperpod_dpd.spec.value import NonEmptyStr
 
@@ -34,6 +35,7 @@ PLAN_WARNING_HOURS: Final = 72
 
 PLAN_LAST_CALL_HOURS: Final = 12
 
+_NODES_MISSING: Final = "nodes-missing"
 _HANDLER = Path(__file__).parent / "handler"
 _HYPERPOD_OPERATIONS = ["SageMaker HyperPod Cluster Event"]
 _HYPERPOD_HEALTH = [
@@ -118,6 +120,8 @@ class ClusterWatch(Construct):
         topic.grant_publish(role)
         self._rules(hyperpod_name)
         self.alarms = dict(self._alarms())
+        if deployment.platform.nights_off is not None:
+            self._mute_mornings(deployment.platform.nights_off)
 
     def _statements(self, eks_name: str, hyperpod_arn: str) -> Iterator[iam.PolicyStatement]:
         stack = cdk.Stack.of(self)
@@ -172,7 +176,7 @@ class ClusterWatch(Construct):
 
     def _alarms(self) -> Iterator[tuple[str, cloudwatch.Alarm]]:
         yield self._alarm(
-            "nodes-missing",
+            _NODES_MISSING,
             self.metric_missing_nodes(),
             above=0,
             minutes=NODE_GRACE_MINUTES,
@@ -212,6 +216,26 @@ class ClusterWatch(Construct):
             minutes=CHECK_MINUTES,
             says="An event of HyperPod could not be passed on, or a check failed; the function's log says why.",
         )
+
+    def _mute_mornings(self, schedule: Schedule) -> None:
+        """Mute the alarm about missing nodes while those that were away for the night come back.
+
+        At night it is silent by itself: the groups want none.
+        """
+        for minute, days in mornings(schedule).items():
+            cloudwatch.AlarmMuteRule(
+                self,
+                f"Morning{minute // 60:02}{minute % 60:02}",
+                description=f"The nodes of {self._deployment.name} come back after the night",
+                alarms=[self.alarms[_NODES_MISSING]],
+                schedule=cloudwatch.ScheduleExpression.cron(
+                    minute=str(minute % 60),
+                    hour=str(minute // 60),
+                    week_day=",".join(days),
+                    time_zone=cdk.TimeZone.of(schedule.time_zone),
+                ),
+                duration=cdk.Duration.minutes(schedule.warm_up_minutes),
+            )
 
     def metric_missing_nodes(self) -> cloudwatch.Metric:
         """Nodes that the instance groups want and that do not run: the most within five minutes."""
