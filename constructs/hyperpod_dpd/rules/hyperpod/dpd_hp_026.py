@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from hyperpod_dpd.derive.cron import flaw, weekly_minutes
 from hyperpod_dpd.derive.nights import nights, shortest_day_minutes
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
-from hyperpod_dpd.spec import Deployment
+from hyperpod_dpd.spec import Deployment, Schedule
 
 
 @deployment_rule(
@@ -28,9 +29,7 @@ def missing_workers_are_missed_by_day_only(deployment: Deployment) -> Iterator[P
             given=f"`scraping: {deployment.platform.scraping}`",
             fix="mute them there (docs/how-to/upgrade.md, number of nodes, names them), and acknowledge it",
         )
-        return
-    found = nights(schedule)
-    if found is None:
+    elif _has_dates(schedule):
         yield Problem(
             path="platform.nights_off",
             says="the alerts about missing workers fire in these nights: they are not the same every week, and only "
@@ -39,13 +38,17 @@ def missing_workers_are_missed_by_day_only(deployment: Deployment) -> Iterator[P
             limit="`cron(minutes hours ? * days-of-week *)`",
             fix="name days of the week instead of dates, or acknowledge who ignores the alerts",
         )
-        return
-    day_minutes = shortest_day_minutes(found)
-    if day_minutes <= schedule.warm_up_minutes:
+    elif (found := nights(schedule)) and (day := shortest_day_minutes(found)) <= schedule.warm_up_minutes:
         yield Problem(
             path="platform.nights_off.warm_up_minutes",
             says="there is a day on which nobody is told about missing workers",
             given=f"`{schedule.warm_up_minutes}`",
-            limit=f"less than {day_minutes} minutes, the shortest time between a start and the next stop",
+            limit=f"less than {day} minutes, the shortest time between a start and the next stop",
             fix="give the minutes that nodes and workers take to come back, or let the day begin earlier",
         )
+
+
+def _has_dates(schedule: Schedule) -> bool:
+    """Whether a schedule that EventBridge takes differs from week to week."""
+    expressions = (schedule.stop_cron, schedule.start_cron)
+    return all(flaw(each) is None for each in expressions) and None in map(weekly_minutes, expressions)

@@ -475,6 +475,9 @@ EXAMPLES = (
             {"platform.nights_off": _NIGHTS},
             {"platform.nights_off": {**_NIGHTS, "warm_up_minutes": 13 * 60 - 1}},
             {"platform.nights_off": {**_NIGHTS, "stop_cron": _MONTHLY}, "platform.scraping": "none"},
+            # DPD-HP-020 speaks
+            {"platform.nights_off": {**_NIGHTS, "stop_cron": "every night"}},
+            {"platform.nights_off": {**_NIGHTS, "stop_cron": "cron(0 7,20 ? * MON-FRI *)"}},
             {
                 "platform.nights_off": {**_NIGHTS, "stop_cron": _MONTHLY},
                 "cluster.existing": {"eks_name": "llama", "hyperpod_name": "shared"},
