@@ -120,6 +120,9 @@ def test_the_role_of_the_operator_has_the_name_that_the_addon_looks_for() -> Non
     assert name.startswith(ROLE_PREFIX)
     longest = changed(ready(), name="n" * 40, region="ap-southeast-2")
     assert len(operator_role_name(longest)) <= 64
+    # two clusters whose names begin alike, and end after what the role's name has room for
+    alike = [changed(longest, name=f"{'n' * 39}{last}") for last in "ab"]
+    assert len({operator_role_name(deployment) for deployment in alike}) == 2
     # two clusters of an account in two regions
     assert operator_role_name(ready()) != operator_role_name(changed(ready(), region="us-west-2"))
 

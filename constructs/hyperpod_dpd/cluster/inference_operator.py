@@ -15,6 +15,7 @@ from hyperpod_dpd.cluster.load_balancer_policy import load_balancer_statements
 from hyperpod_dpd.derive.addons import INFERENCE_OPERATOR
 from hyperpod_dpd.derive.bucket import TLS_PREFIX
 from hyperpod_dpd.derive.operator_endpoint import OPERATOR_NAMESPACE
+from hyperpod_dpd.derive.shortened import shortened
 from hyperpod_dpd.observability.metrics_workspace import MetricsWorkspace
 from hyperpod_dpd.readiness.requirements import AddonActive, Requirement, Rollout
 from hyperpod_dpd.security.identities import WebIdentity
@@ -35,7 +36,8 @@ _CONTROLLERS: Final = (
 
 def operator_role_name(deployment: Deployment) -> str:
     """Return the name of the operator's role: one per cluster, in every region of an account."""
-    return f"{ROLE_PREFIX}-{deployment.region}-{deployment.name}"[:_ROLE_NAME_LENGTH]
+    beginning = f"{ROLE_PREFIX}-{deployment.region}-"
+    return f"{beginning}{shortened(deployment.name, _ROLE_NAME_LENGTH - len(beginning))}"
 
 
 class InferenceOperator(Construct):

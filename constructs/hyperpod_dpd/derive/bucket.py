@@ -1,6 +1,6 @@
 """Names of the buckets that a deployment creates."""
 
-import hashlib
+from hyperpod_dpd.derive.shortened import shortened
 
 _MAX_NAME = 63
 _ACCOUNT_DIGITS = 12
@@ -27,7 +27,6 @@ def bucket_name(
     """
     suffix_length = _ACCOUNT_DIGITS + len(f"--{region}") + (_ATTEMPT_DIGITS + 1 if attempt else 0)
     room = _MAX_NAME - len(prefix) - suffix_length
-    if len(deployment) > room:
-        digest = hashlib.sha256(deployment.encode()).hexdigest()[:8]
-        deployment = f"{deployment[: room - 9].rstrip('-')}-{digest}"
-    return "-".join([f"{prefix}{deployment}", account, region, *([attempt] if attempt else [])])
+    return "-".join(
+        [f"{prefix}{shortened(deployment, room)}", account, region, *([attempt] if attempt else [])]
+    )
