@@ -8,6 +8,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -51,7 +52,7 @@ _NOTHING: Final = _Complaint(says="should be `None`", given="", fix="")
 def checked(function: _F) -> _F:
     """Refuse arguments of `function` that are not what their annotations say, all of them at once.
 
-    Annotations that are text, and the items of mappings, are not looked at.
+    Annotations that are text are not looked at, nor what is in a mapping that may compute it (anything but a `dict`).
 
     Raises:
         TypeError: an argument is of another type.
@@ -114,7 +115,9 @@ def _of_type(expected: Any, items: Sequence[Any], value: object) -> _Complaint |
     if expected in _SCALARS:
         return _of_scalar(expected, value)
     if expected in _SEVERAL:
-        return _of_several(items, value)
+        return _of_several(expected, items, value)
+    if expected is Mapping and isinstance(value, dict):
+        return _of_entries(items, value)
     if inspect.isclass(expected) and expected not in {Any, inspect.Parameter.empty}:
         return _of_class(expected, value)
     return None
@@ -134,27 +137,35 @@ def _of_neither(complaints: Sequence[_Complaint | None]) -> _Complaint | None:
     )
 
 
-def _of_several(items: Sequence[Any], value: object) -> _Complaint | None:
+def _of_several(expected: Any, items: Sequence[Any], value: object) -> _Complaint | None:
     """Look at every item; a text is a sequence of its letters, which nobody means."""
     if isinstance(value, str | bytes):
         return _Complaint(
             says="should be several", given=_seen(value), fix=f"put it into a list: `[{value!r}]`"
         )
-    if not isinstance(value, Iterable) or isinstance(value, Mapping):
+    if not isinstance(value, expected) or isinstance(value, Mapping):
         return _Complaint(says="should be several", given=_seen(value), fix="put them into a list")
     if not items or not isinstance(value, Collection):
         return None
-    for index, item in enumerate(value):
-        complaint = _complaint(items[0], item)
-        if complaint is not None:
-            return _Complaint(
-                says=complaint.says,
-                given=complaint.given,
-                fix=complaint.fix,
-                place=f"[{index}]{complaint.place}",
-                kind=complaint.kind,
-            )
-    return None
+    complaints = ((_complaint(items[0], item), f"[{index}]") for index, item in enumerate(value))
+    return next((_at(place, found) for found, place in complaints if found is not None), None)
+
+
+def _of_entries(types: Sequence[Any], value: Mapping[Any, object]) -> _Complaint | None:
+    key_type, item_type = types or (Any, Any)
+    complaints = (
+        (_complaint(key_type, key) or _complaint(item_type, item), f"[{_key(key)}]")
+        for key, item in value.items()
+    )
+    return next((_at(place, found) for found, place in complaints if found is not None), None)
+
+
+def _key(key: object) -> str:
+    return str(key) if isinstance(key, Enum) else repr(key)
+
+
+def _at(place: str, complaint: _Complaint) -> _Complaint:
+    return replace(complaint, place=f"{place}{complaint.place}")
 
 
 def _too_few(annotation: Any, value: object) -> _Complaint | None:
