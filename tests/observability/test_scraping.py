@@ -14,7 +14,7 @@ from hyperpod_dpd.observability.jobs import EXPORTER_JOBS, SERVING_JOBS
 from hyperpod_dpd.observability.scraping import scrape_configs
 from hyperpod_dpd.serving.bindings import Binding, placeholders
 from hyperpod_dpd.serving.profile import Profile
-from hyperpod_dpd.serving.render import Rendering, render_platform, write_platform
+from hyperpod_dpd.serving.render import Rendering, render, render_platform, write_platform
 from hyperpod_dpd.spec import Deployment
 from tests.manifests.test_network_policies import DNS, INTERNET, POD_IDENTITY, STRANGER, End, allowed, end
 from tests.manifests.test_schemas import custom_schema, is_custom
@@ -229,6 +229,20 @@ def test_monitors_and_rules_are_rendered_only_for_a_prometheus_operator() -> Non
         kinds = {entry["kind"] for entry in rendering(name).objects}
         assert not kinds & {"PodMonitor", "PrometheusRule"}
     assert of_kind(rendering("prometheus-operator").objects, "PrometheusRule")
+
+
+def test_a_prometheus_that_selects_by_label_finds_every_monitor_and_rule() -> None:
+    asked = {"release": "monitoring", "app.kubernetes.io/name": "theirs"}
+    deployment = changed(clusters()["prometheus operator"], platform__scraping_labels=asked)
+    objects = [*render(deployment, Profile.SELF_MANAGED).objects, *render_platform(deployment).objects]
+    found = [*of_kind(objects, "PodMonitor"), *of_kind(objects, "PrometheusRule")]
+    assert len(found) == 6
+    for entry in found:
+        labels = entry["metadata"]["labels"]
+        assert labels["release"] == "monitoring"
+        # our own selectors read it
+        assert labels.get("app.kubernetes.io/name") != "theirs" or entry["kind"] == "PrometheusRule"
+    assert "release" not in str([entry for entry in objects if entry not in found])
 
 
 def test_exporters_of_a_cluster_with_an_operator_have_monitors() -> None:

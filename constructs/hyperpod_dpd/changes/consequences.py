@@ -176,6 +176,7 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "platform.observability_addon": (_C.PLATFORM,),
     "platform.scraping": (_C.PLATFORM, _C.OBJECTS),
     "platform.scraping_namespace": (_C.PLATFORM, _C.OBJECTS),
+    "platform.scraping_labels": (_C.PLATFORM, _C.OBJECTS),
     "platform.exporters": (_C.PLATFORM, _C.OBJECTS),
     "platform.network_policies": (_C.EKS,),
     "platform.external_secrets": (_C.PLATFORM, _C.OBJECTS),

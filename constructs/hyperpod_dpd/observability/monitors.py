@@ -51,7 +51,7 @@ class Monitors(Construct):
                 kind="PodMonitor",
                 name=job.name,
                 namespace=namespace,
-                labels=names.labels(deployment, job.component),
+                labels=_labels(deployment, names.labels(deployment, job.component)),
                 spec={
                     "selector": {"matchLabels": names.selector(deployment, job.component)},
                     "podMetricsEndpoints": [
@@ -84,9 +84,14 @@ class AlertRules(Construct):
             kind="PrometheusRule",
             name="hyperpod-dpd",
             namespace=names.system_namespace(deployment),
-            labels=names.labels(deployment),
+            labels=_labels(deployment, names.labels(deployment)),
             spec={"groups": groups_as_dicts(groups, deployment=deployment)},
         )
+
+
+def _labels(deployment: Deployment, own: dict[str, str]) -> dict[str, str]:
+    """Return the labels by which a Prometheus selects the object, and its `own`, which selectors of ours read."""
+    return {**(deployment.platform.scraping_labels or {}), **own}
 
 
 def _relabeling(config: dict[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,20 @@ Url = Annotated[
 KmsKeyArn = Annotated[
     str, _Form("the ARN of a KMS key, not of an alias", f"arn:aws[a-z-]*:kms:{_ACCOUNT}:key/[A-Za-z0-9-]+")
 ]
+LabelName = Annotated[
+    str,
+    _Form(
+        "the name of a Kubernetes label, such as `release` or `example.com/team`",
+        rf"(?:{_SUBDOMAIN}/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{{0,61}}[A-Za-z0-9])?",
+    ),
+]
+LabelValue = Annotated[
+    str,
+    _Form(
+        "the value of a Kubernetes label: up to 63 letters, digits, `-`, `_` or `.`, a letter or digit first and last",
+        "(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?",
+    ),
+]
 PolicyName = Annotated[
     str, _Form("the name of a managed policy of the account, with its path", "[A-Za-z0-9+=,.@_/-]{1,128}")
 ]

@@ -4,7 +4,16 @@ from typing import Annotated, Literal
 
 import annotated_types as at
 
-from hyperpod_dpd.spec.forms import ApiGroup, EmailAddress, Image, NamespaceName, TopicArn, Url
+from hyperpod_dpd.spec.forms import (
+    ApiGroup,
+    EmailAddress,
+    Image,
+    LabelName,
+    LabelValue,
+    NamespaceName,
+    TopicArn,
+    Url,
+)
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
 
 
@@ -89,6 +98,9 @@ class Platform:
 
     scraping_namespace: NamespaceName = "hyperpod-dpd-observability"
     """Namespace in which the scraper's pods run; network policies let only them read metrics."""
+
+    scraping_labels: dict[LabelName, LabelValue] | None = None
+    """Further labels of every PodMonitor and PrometheusRule, by which a Prometheus that is there selects its own."""
 
     exporters: Literal["observability-addon", "manifests", "none"] = "observability-addon"
     """Where GPU and EFA metrics come from."""

@@ -160,4 +160,21 @@ EXAMPLES = (
             ),
         ),
     ),
+    Example(
+        rule="DPD-SPEC-011",
+        good=(
+            {
+                "platform.scraping": "prometheus-operator",
+                "platform.scraping_labels": {"release": "monitoring"},
+            },
+            {"platform.scraping_labels": {}},
+        ),
+        bad=(
+            Bad(
+                case={"platform.scraping_labels": {"release": "monitoring"}},
+                at="platform.scraping_labels",
+                mentions=("`scraping: collector`", "`scraping: prometheus-operator`"),
+            ),
+        ),
+    ),
 )
