@@ -234,7 +234,7 @@ def test_monitors_and_rules_are_rendered_only_for_a_prometheus_operator() -> Non
 def test_a_prometheus_that_selects_by_label_finds_every_monitor_and_rule() -> None:
     asked = {"release": "monitoring", "app.kubernetes.io/name": "theirs"}
     deployment = changed(clusters()["prometheus operator"], platform__scraping_labels=asked)
-    objects = [*render(deployment, Profile.SELF_MANAGED).objects, *render_platform(deployment).objects]
+    objects = (*render(deployment, Profile.SELF_MANAGED).objects, *render_platform(deployment).objects)
     found = [*of_kind(objects, "PodMonitor"), *of_kind(objects, "PrometheusRule")]
     assert len(found) == 6
     for entry in found:
