@@ -1,17 +1,18 @@
 """The alert manager of a workspace: every alert of every deployment on the cluster goes to one SNS topic."""
 
 import textwrap
-from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
 
-from hyperpod_dpd.derive.cron import MINUTES_PER_DAY, MINUTES_PER_WEEK
-from hyperpod_dpd.derive.nights import nights
+from hyperpod_dpd.observability.night_intervals import night_intervals
 from hyperpod_dpd.observability.rules import ABOUT_MISSING_WORKERS, Severity
 from hyperpod_dpd.spec import Schedule
 
 RECEIVER: Final = "alerts"
+
+NIGHTS_OFF: Final = "nights-off"
+"""Name of the time interval in which the nodes are away, or not back yet."""
 
 GROUP_WAIT: Final = "30s"
 """What fires together arrives together: one cause makes several alerts within a scrape or two."""
@@ -35,12 +36,6 @@ since: {{ .StartsAt }}
 {{ end }}"""
 
 
-NIGHTS_OFF: Final = "nights-off"
-"""Name of the time interval in which the nodes are away, or not back yet."""
-
-_WEEKDAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-
-
 def alert_manager_definition(*, topic_arn: str, region: str, nights_off: Schedule | None = None) -> str:
     """Return the alert manager definition of an AMP workspace.
 
@@ -52,7 +47,7 @@ def alert_manager_definition(*, topic_arn: str, region: str, nights_off: Schedul
             cluster goes. A schedule that is not the same every week mutes nothing (DPD-HP-026 says so).
     """
     configuration = _configuration(topic_arn, region)
-    if nights_off is not None and (intervals := list(_intervals(nights_off))):
+    if nights_off is not None and (intervals := night_intervals(nights_off)):
         # the root of the tree cannot be muted; receiver and grouping are inherited
         configuration["route"]["routes"] = [
             {
@@ -103,34 +98,6 @@ def _configuration(topic_arn: str, region: str) -> dict[str, Any]:
             }
         ],
     }
-
-
-def _intervals(schedule: Schedule) -> Iterator[dict[str, Any]]:
-    """Yield Alertmanager's intervals, one for the days on which the same hours are muted.
-
-    An interval of Alertmanager ends at midnight at the latest, so that a night is one of two days or more.
-    """
-    hours_of: dict[int, set[tuple[int, int]]] = {}
-    for night in nights(schedule) or ():
-        muted_minutes = min(night.away_minutes + schedule.warm_up_minutes, MINUTES_PER_WEEK)
-        begin, end = night.stop_minute, night.stop_minute + muted_minutes
-        for day in range(begin // MINUTES_PER_DAY, (end - 1) // MINUTES_PER_DAY + 1):
-            midnight = day * MINUTES_PER_DAY
-            hours = max(begin - midnight, 0), min(end - midnight, MINUTES_PER_DAY)
-            hours_of.setdefault(day % len(_WEEKDAYS), set()).add(hours)
-    days_with: dict[tuple[tuple[int, int], ...], list[str]] = {}
-    for day, times in sorted(hours_of.items()):
-        days_with.setdefault(tuple(sorted(times)), []).append(_WEEKDAYS[day])
-    for same, weekdays in days_with.items():
-        yield {
-            "weekdays": weekdays,
-            "times": [{"start_time": _clock(start), "end_time": _clock(end)} for start, end in same],
-            "location": schedule.time_zone,
-        }
-
-
-def _clock(minute: int) -> str:
-    return f"{minute // 60:02}:{minute % 60:02}"
 
 
 def _silences(louder: str, quieter: str) -> dict[str, Any]:
