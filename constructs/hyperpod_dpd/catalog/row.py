@@ -33,5 +33,8 @@ class UnknownCatalogEntryError(LookupError):
     def __init__(self, kind: str, name: str, known: tuple[str, ...], help_text: str = "") -> None:
         self.kind, self.name, self.known = kind, name, known
         listed = ", ".join(f"`{entry}`" for entry in known)
-        hint = f" help: {help_text}" if help_text else ""
-        super().__init__(f"unknown {kind} `{name}`; the catalog has {listed}.{hint}")
+        # imported for a mistake only: reading the catalog needs no difflib
+        from hyperpod_dpd.spec.violation import close_to  # noqa: PLC0415
+
+        fix = help_text or close_to(name, known) or "give one of them"
+        super().__init__(f"unknown {kind} `{name}`; the catalog has {listed}. help: {fix}")

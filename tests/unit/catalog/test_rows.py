@@ -71,6 +71,12 @@ def test_unknown_name_lists_the_known_ones(kind: str, look_up) -> None:  # type:
     assert "`nothing`" in str(refusal.value)
     assert refusal.value.known
     assert all(f"`{name}`" in str(refusal.value) for name in refusal.value.known)
+    assert ". help: " in str(refusal.value)
+
+
+def test_a_misspelled_name_is_told_what_was_probably_meant() -> None:
+    with pytest.raises(UnknownCatalogEntryError, match=r"help: did you mean `ml\.p5en\.48xlarge`"):
+        instances.instance_type("ml.p5en.48xlarg")
 
 
 @pytest.mark.parametrize(
