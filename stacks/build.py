@@ -14,9 +14,8 @@ from stacks.network import NetworkStack
 from stacks.platform import PlatformStack
 from stacks.serving import ServingStack
 
-# a public CDK application had to take the tags off its HyperPod cluster again; a stack's own tags reach every
-# resource, that one included
-_UNTAGGED = ["aws:cdk:stack", "AWS::SageMaker::Cluster"]
+# a stack's own tags reach every resource
+_STACK = "aws:cdk:stack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +74,14 @@ def build(app: cdk.App, deployment: Deployment, *, profile: Profile | None = Non
     for part, stack in stacks.by_part.items():
         stack.termination_protection = not deployment.deletes_data
         acknowledge(stack, part, deployment)
-    tags = {"hyperpod-dpd:deployment": deployment.name, **(deployment.tags or {})}
-    for key, value in tags.items():
-        cdk.Tags.of(app).add(key, value, exclude_resource_types=_UNTAGGED)
+    own, asked = {"hyperpod-dpd:deployment": deployment.name}, deployment.tags or {}
+    # a public CDK application had to take the tags off its HyperPod cluster again, while its schema says that it takes
+    # them: without being asked nobody is made to find out who is right
+    for tags, untagged in ((own, [_STACK, "AWS::SageMaker::Cluster"]), (asked, [_STACK])):
+        for key, value in tags.items():
+            cdk.Tags.of(app).add(key, value, exclude_resource_types=untagged)
     for stack in stacks.all:
-        _tag_untyped(stack, tags)
+        _tag_untyped(stack, {**own, **asked})
     return stacks
 
 

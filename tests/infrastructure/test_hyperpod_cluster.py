@@ -359,6 +359,7 @@ def test_assets_come_from_the_bootstrap_that_the_organization_names() -> None:
     assert "hnb659fds" not in str(templates)
 
 
-def test_the_hyperpod_cluster_carries_no_tags() -> None:
+def test_the_hyperpod_cluster_carries_the_tags_that_are_asked_for_and_no_other() -> None:
     synthesized = synthesize(changed(ready(), tags={"cost-centre": "4711"}))
-    assert "Tags" not in _cluster(synthesized)["Properties"]
+    assert _cluster(synthesized)["Properties"]["Tags"] == [{"Key": "cost-centre", "Value": "4711"}]
+    assert "Tags" not in _cluster(ready_synthesized())["Properties"]

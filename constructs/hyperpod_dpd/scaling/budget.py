@@ -17,9 +17,10 @@ _NOTICES: Final = (("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED
 class MonthlyBudget(Construct):
     """Tells when the month's cost of SageMaker in the deployment's region nears the budget.
 
-    The instance groups are all but everything that a deployment costs, and they are billed by SageMaker. They carry no
-    cost-allocation tag (the HyperPod cluster is left untagged), so the account's other use of SageMaker in the region
-    counts as well. AWS updates billing data a few times a day: the notice comes hours after the cost.
+    The instance groups are all but everything that a deployment costs, and they are billed by SageMaker. They carry the
+    tags that the file asks for and no other, so nothing tells them apart in every account, and the account's other use of
+    SageMaker in the region counts as well. AWS updates billing data a few times a day: the notice comes hours after the
+    cost.
 
     Attributes:
         budget: the budget.

@@ -27,6 +27,8 @@ _ACTIONS = (
     "s3:CreateBucket",
     "sagemaker:CreateCluster",
     "sagemaker:DescribeCluster",
+    "sagemaker:AddTags",
+    "sagemaker:ListTags",
     "sagemaker:BatchAddClusterNodes",
     "sagemaker:BatchDeleteClusterNodes",
 )
