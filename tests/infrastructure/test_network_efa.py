@@ -34,7 +34,7 @@ def test_group_works_in_a_vpc_of_your_own_and_lets_https_in_where_asked() -> Non
     ("given", "says"),
     [
         ("10.0.0.0", "given `10.0.0.0` without a length. help: give `10.0.0.0/32` for one address"),
-        ("10.0.0.1/16", "given `10.0.0.1/16`, 10.0.0.1/16 has host bits set. help: give one such as"),
+        ("10.0.0.0/33", "given `10.0.0.0/33`, '33' is not a valid netmask. help: give one such as"),
         ("fd00::/8", "given `fd00::/8`, "),
         ("", "given ``, "),
     ],
@@ -51,6 +51,13 @@ def test_the_range_of_a_vpc_may_be_known_to_cloudformation_only() -> None:
     vpc = ec2.Vpc(stack, "Vpc", max_azs=1)
     EfaSecurityGroup(stack, "Efa", vpc=vpc, https_from_cidrs=[vpc.vpc_cidr_block])
     assert "CidrBlock" in json.dumps(resources(synthesized(stack), "AWS::EC2::SecurityGroupIngress"))
+
+
+def test_a_vpc_that_was_not_looked_up_yet_is_taken() -> None:
+    stack = cdk.Stack(app(), "stack", env=cdk.Environment(account="123456789012", region="eu-west-1"))
+    vpc = ec2.Vpc.from_lookup(stack, "Vpc", vpc_id="vpc-1")
+    efa = EfaSecurityGroup(stack, "Efa", vpc=vpc, https_from_cidrs=[vpc.vpc_cidr_block])
+    assert len(efa.rules) > 4
 
 
 def test_a_rule_of_your_own_joins_the_others() -> None:

@@ -117,7 +117,8 @@ def _refuse_unless_range(cidr: str) -> None:
     if cdk.Token.is_unresolved(cidr):
         return
     try:
-        IPv4Network(cidr)
+        # bits of a host are EC2's to cut; CDK's stand-in for a VPC that was not looked up yet has some
+        IPv4Network(cidr, strict=False)
     except ValueError as error:
         raise ValueError(
             f"no range of IPv4 addresses: given `{cidr}`, {error}. help: give one such as `10.0.0.0/16`"
