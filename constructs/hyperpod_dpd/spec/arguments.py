@@ -302,7 +302,7 @@ _READ_WITH: Final[Mapping[Any, str]] = {
 
 def _member(expected: type[Enum], value: object) -> str:
     for member in expected:
-        if value in {member.value, member.name}:
+        if str(value).lower() in {str(member.value).lower(), member.name.lower()}:
             return f"give `{expected.__name__}.{member.name}`"
     names = [f"{expected.__name__}.{member.name}" for member in expected]
     from hyperpod_dpd.spec.violation import close_to  # noqa: PLC0415 - only for a mistake

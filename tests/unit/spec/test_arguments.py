@@ -95,6 +95,7 @@ def use(
         ({"place": None}, TypeError, "`use(place=…)` should be text or a `Path`: given `None`. help: give text"),
         ({"path": "a"}, TypeError, "`use(path=…)` should be a `Path`: given `'a'`. help: make one with `pathlib.Path(...)`"),
         ({"colour": "dark-red"}, TypeError, "`use(colour=…)` should be a `Colour`: given `'dark-red'`. help: give `Colour.DARK_RED`"),
+        ({"colour": "Dark_Red"}, TypeError, "`use(colour=…)` should be a `Colour`: given `'Dark_Red'`. help: give `Colour.DARK_RED`"),
         ({"colour": "green"}, TypeError, "`use(colour=…)` should be a `Colour`: given `'green'`. help: give one of `Colour.DARK_RED`, `Colour.BLUE`"),
         ({"deployment": None}, TypeError, "`use(deployment=…)` should be a `Deployment`: given `None`. help: `load(path).deployment` reads one"),
         ({"deployment": FILE}, TypeError, "`use(deployment=…)` should be a `Deployment`: given a `DeploymentFile`. help: give its `deployment`"),
