@@ -8,14 +8,15 @@ import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.support.poller import serving
 from tests.support.prometheus import program
 
 LIMIT_SECONDS = 60
@@ -76,18 +77,9 @@ class _Sns(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def sns() -> Iterator[Any]:
-    server = HTTPServer(("127.0.0.1", 0), _Sns)
-    server.published = queue.Queue()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def sns() -> AbstractContextManager[Any]:
+    """Return a server that puts what is published into its queue `published`."""
+    return serving(_Sns, published=queue.Queue())
 
 
 @dataclass

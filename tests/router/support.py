@@ -20,6 +20,16 @@ from dpd_simulator import EngineConfig, LMCacheConfig, SimulatedCluster
 LIMIT_SECONDS = 90
 
 
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @dataclasses.dataclass(kw_only=True)
 class Result:
     """What a client got."""

@@ -12,7 +12,7 @@ from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Role, Worker
 from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
-from tests.router.support import LIMIT_SECONDS, Rig, serving, until
+from tests.router.support import LIMIT_SECONDS, Clock, Rig, serving, until
 
 GRACE_SECONDS = 30.0
 
@@ -134,14 +134,6 @@ async def test_without_a_grace_a_late_fleet_is_none() -> None:
         assert (answer.status, answer.body["error"]["code"]) == (503, "no_decoder")
         assert (await rig.get("/ready")).status == 503
         assert (await rig.get("/v1/models")).status == 503
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

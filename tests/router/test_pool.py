@@ -7,14 +7,7 @@ from dpd_router.health import read_models
 from dpd_router.metrics import Metrics
 from dpd_router.pairs import Pairs
 from dpd_router.pool import Pool, Role, Worker
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.router.support import Clock
 
 
 @pytest.fixture
