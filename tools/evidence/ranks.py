@@ -50,6 +50,11 @@ def transfers(log: Path, verb: str) -> dict[str, RankTokens]:
     return dict(sorted(ranks.items()))
 
 
+def recorded(log: Path, verb: str) -> dict[str, dict[str, int]]:
+    """Return `transfers` as results carry them."""
+    return {rank: asdict(done) for rank, done in transfers(log, verb).items()}
+
+
 def main() -> None:
     """Print what is in each log, a line of JSON for each."""
     parser = argparse.ArgumentParser(
@@ -57,10 +62,7 @@ def main() -> None:
     )
     parser.add_argument("logs", type=Path, nargs="+")
     for log in parser.parse_args().logs:
-        found = {
-            verb.lower(): {rank: asdict(done) for rank, done in transfers(log, verb).items()}
-            for verb in ("Stored", "Retrieved")
-        }
+        found = {verb.lower(): recorded(log, verb) for verb in ("Stored", "Retrieved")}
         print(json.dumps({"log": log.name, **found}))
 
 

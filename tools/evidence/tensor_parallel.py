@@ -15,7 +15,7 @@ import itertools
 import os
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from tools.evidence.engines import LOOPBACK, RANKS_ON_ONE_GPU, SIMULATOR, VLLM, 
 from tools.evidence.isolation import Traffic, figures, mixed, run
 from tools.evidence.load import Outcome, body, clients, complete, identical, prompt, sequential
 from tools.evidence.notification_relay import NotificationRelay
-from tools.evidence.ranks import transfers
+from tools.evidence.ranks import recorded
 from tools.evidence.record import Record
 from tools.evidence.routers import books, rendered_flags, router, scrape, settled
 
@@ -252,12 +252,8 @@ class AcrossRanks:
     def _transfers(self) -> dict[str, Any]:
         """Return what the ranks of the running engines moved so far."""
         return {
-            "stored": {
-                rank: asdict(done) for rank, done in transfers(self.prefill.log_path, "Stored").items()
-            },
-            "retrieved": {
-                rank: asdict(done) for rank, done in transfers(self.decode.log_path, "Retrieved").items()
-            },
+            "stored": recorded(self.prefill.log_path, "Stored"),
+            "retrieved": recorded(self.decode.log_path, "Retrieved"),
         }
 
 

@@ -16,9 +16,9 @@ class VllmDefaults:
 
     source: Source
 
-    def graph_tokens(self, *, max_num_seqs: int, max_num_batched_tokens: int) -> int:
-        """Return the tokens of the largest step that runs as a CUDA graph in an engine that is not eager."""
-        return min(2 * max_num_seqs, max_num_batched_tokens, self.max_graph_tokens)
+    def graph_tokens(self, *, max_num_seqs: int, max_num_batched_tokens: int, eager: bool = False) -> int:
+        """Return the tokens of the largest step that runs as a CUDA graph; 0 for an eager engine, which has none."""
+        return 0 if eager else min(2 * max_num_seqs, max_num_batched_tokens, self.max_graph_tokens)
 
 
 VLLM_DEFAULTS = VllmDefaults(

@@ -213,18 +213,21 @@ class Workbench:
     def decode_times(self, shape: Shape, calibration: StepCalibration = MEASURED) -> StepModel:
         """Return the step times of the decoders or colocated workers of `shape`."""
         graphs = VLLM_DEFAULTS.graph_tokens(
-            max_num_seqs=shape.max_num_seqs, max_num_batched_tokens=shape.max_num_batched_tokens
+            max_num_seqs=shape.max_num_seqs,
+            max_num_batched_tokens=shape.max_num_batched_tokens,
+            eager=shape.disaggregated and self._facts.decode.enforce_eager,
         )
-        eager = shape.disaggregated and self._facts.decode.enforce_eager
-        return self._step_times(shape.decode_instance, 0 if eager else graphs, calibration)
+        return self._step_times(shape.decode_instance, graphs, calibration)
 
     def prefill_times(self, instance: InstanceType, calibration: StepCalibration = MEASURED) -> StepModel:
         """Return the step times of a prefiller on `instance`."""
         prefill = self._facts.prefill
         graphs = VLLM_DEFAULTS.graph_tokens(
-            max_num_seqs=prefill.max_num_seqs, max_num_batched_tokens=prefill.max_num_batched_tokens
+            max_num_seqs=prefill.max_num_seqs,
+            max_num_batched_tokens=prefill.max_num_batched_tokens,
+            eager=prefill.enforce_eager,
         )
-        return self._step_times(instance, 0 if prefill.enforce_eager else graphs, calibration)
+        return self._step_times(instance, graphs, calibration)
 
     def kernel_times(self, instance: InstanceType) -> StepModel:
         """Return the step times of a worker on `instance` whose host launches kernels in no time.

@@ -110,12 +110,11 @@ def _eager(worker: Worker) -> bool:
 
 
 def _graph_tokens(worker: Worker) -> int:
-    if _eager(worker):
-        return 0
     arguments, default = worker.arguments, VLLM_DEFAULTS
     return default.graph_tokens(
         max_num_seqs=arguments.number("--max-num-seqs") or default.max_num_seqs,
         max_num_batched_tokens=arguments.number("--max-num-batched-tokens") or default.max_num_batched_tokens,
+        eager=_eager(worker),
     )
 
 
