@@ -132,9 +132,11 @@ def arguments(rig: Rig, *more: str) -> list[str]:
         "--decode-selector=role=decode",
         f"--kv-bytes-per-token={KV_BYTES_PER_TOKEN}",
         "--event",
-        "--timeout-seconds=20",
-        "--request-seconds=5",
+        "--timeout-seconds=40",
+        "--request-seconds=15",
         "--drain-seconds=3",
+        # simulated workers count at once
+        "--statistics-seconds=0.5",
         *more,
     ]
 
@@ -186,9 +188,7 @@ async def test_a_job_that_proves_nothing_leaves_the_cause_where_it_is_waited_for
     cluster.log = "[req_id=a] Retrieved 0 out of 4608 required tokens (from 4608 total tokens). size: 0 gb, throughput: 0.0 GB/s;\n"
     async with running(Setting(lmcache=LMCacheConfig(hash_seed=None))) as rig:
         populate(cluster, rig)
-        given = arguments(
-            rig, "--no-router-metrics", "--no-efa", "--log-container=decode-", "--timeout-seconds=8"
-        )
+        given = arguments(rig, "--no-router-metrics", "--no-efa", "--log-container=decode-")
         code = await asyncio.to_thread(program.main, given)
     printed = capsys.readouterr()
     assert code == 1

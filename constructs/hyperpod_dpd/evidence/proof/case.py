@@ -168,6 +168,11 @@ class Case:
         return _of(self.target.prefillers, self.busy.workers)
 
     @property
+    def all_prefillers_counted(self) -> bool:
+        """Whether what the prefillers computed is known of each of them."""
+        return len(self.prefillers) == len(self.target.prefillers)
+
+    @property
     def decoders(self) -> dict[str, Samples]:
         """What each readable decoder counted during the long prompts."""
         return _of(self.target.decoders, self.busy.workers)

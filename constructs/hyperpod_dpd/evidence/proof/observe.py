@@ -28,7 +28,7 @@ class Reading:
         router: the router's samples; None where it is not read.
         workers: samples of each worker that could be read, by URL.
         efa_bytes: bytes over the EFA in both directions; None where nobody counts them.
-        unreadable: why a source could not be read, by URL.
+        unreadable: why a source could not be read, now or earlier, by URL.
     """
 
     router: Samples | None = None
@@ -37,7 +37,10 @@ class Reading:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
     def since(self, earlier: "Reading") -> "Reading":
-        """Return what was counted after `earlier`."""
+        """Return what was counted after `earlier`, by whoever was read both times.
+
+        Of a worker that could not be read then, nobody knows what it had counted before.
+        """
         router = None
         if self.router is not None and earlier.router is not None:
             router = self.router.since(earlier.router)
@@ -47,8 +50,9 @@ class Reading:
         return Reading(
             router=router,
             workers={
-                url: samples.since(earlier.workers.get(url, Samples({})))
+                url: samples.since(earlier.workers[url])
                 for url, samples in self.workers.items()
+                if url in earlier.workers
             },
             efa_bytes=efa,
             unreadable={**earlier.unreadable, **self.unreadable},

@@ -123,6 +123,7 @@ def _target(given: argparse.Namespace) -> Target:
         timeout_seconds=given.timeout_seconds,
         request_seconds=given.request_seconds,
         drain_seconds=given.drain_seconds,
+        statistics_seconds=given.statistics_seconds,
     )
 
 
@@ -166,6 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout-seconds", type=_seconds, default=240.0)
     parser.add_argument("--request-seconds", type=_seconds, default=90.0)
     parser.add_argument("--drain-seconds", type=_seconds, default=60.0)
+    parser.add_argument(
+        "--statistics-seconds", type=_seconds, default=25.0, help="workers show what they did within this"
+    )
     return parser
 
 

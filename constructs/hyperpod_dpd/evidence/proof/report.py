@@ -12,7 +12,7 @@ def sources(case: Case) -> Iterator[str]:
     """Yield what the verdict rests on, and what could not be read."""
     yield "the router's counters" if case.busy.router is not None else _without_router(case)
     for role, urls in (("prefillers", case.target.prefillers), ("decoders", case.target.decoders)):
-        readable = [url for url in urls if url in case.now.workers]
+        readable = [url for url in urls if url in case.busy.workers]
         yield f"counters of {len(readable)} of {len(urls)} {role}"
     if case.retrieved is not None:
         yield f"{len(case.retrieved)} lines of the decoders' logs about retrievals"
@@ -22,7 +22,7 @@ def sources(case: Case) -> Iterator[str]:
 def _without_router(case: Case) -> str:
     if not case.target.router_metrics:
         return "no counters of the router, which AWS's does not show"
-    return f"no counters of the router: {case.now.unreadable.get(case.target.url, 'not read')}"
+    return f"no counters of the router: {case.busy.unreadable.get(case.target.url, 'not read')}"
 
 
 def _fabric_source(case: Case) -> str:
@@ -32,7 +32,7 @@ def _fabric_source(case: Case) -> str:
         where = "exporters" if case.target.efa_exporters else "the cluster's Prometheus"
         return f"EFA counters of {where}"
     asked = [*case.target.efa_exporters, *filter(None, (case.target.efa_query_url,))]
-    reasons = [case.now.unreadable[url] for url in asked if url in case.now.unreadable]
+    reasons = [case.busy.unreadable[url] for url in asked if url in case.busy.unreadable]
     return f"no EFA counters: {reasons[0] if reasons else 'nobody was named who has them'}"
 
 

@@ -26,6 +26,9 @@ POLL_SECONDS: Final = 0.5
 ATTEMPTS: Final = 4
 """Times that long prompts are sent until every worker has had one and one was handed over."""
 
+_SHARE_OF_A_READING: Final = 0.1
+"""Of the time for a proof, kept for one reading at its end: without counters even the reason of a failure is a guess."""
+
 QUERY_SECONDS: Final = 90.0
 """A Prometheus shows a counter one scrape and one write later: 30 s each at HyperPod's add-on, and a margin."""
 
@@ -54,13 +57,17 @@ def prove(
         _await_end_of_others(target, say)
     started = time.monotonic()
     deadline = Deadline(target.timeout_seconds)
+    trying = None
+    if target.forbidden is not None:
+        say(f"trying a forbidden connection to {target.forbidden}")
+        # now, when there is time: one that is given up too soon would pass for blocked
+        trying = Task(partial(attempt, target.forbidden, deadline))
     target, spoken = _as_spoken(target, deadline, say)
     say(f"reading the counters of {1 + len(target.prefillers) + len(target.decoders)} processes")
     case = _observed(target, deadline, say)
     extra: list[str] = []
-    if target.forbidden is not None:
-        say(f"trying a forbidden connection to {target.forbidden}")
-        case = replace(case, tried=attempt(target.forbidden, deadline))
+    if trying is not None:
+        case = replace(case, tried=trying.result())
     if logs is not None:
         try:
             case = replace(case, retrieved=retrievals(logs(time.monotonic() - started)))
@@ -94,10 +101,11 @@ def _as_spoken(
 
 
 def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) -> Case:
+    prompts_end = _end_of_prompts(target, deadline)
     before = read(target, deadline)
     words = prompts.short_words(target.threshold_tokens)
     say(f"sending a prompt of {words} words")
-    short = send(target, words, deadline)
+    short = send(target, words, prompts_end)
     between = read(target, deadline)
     threshold = target.threshold_tokens
     below = threshold is None or (short.prompt_tokens or 0) < threshold
@@ -114,6 +122,9 @@ def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) ->
     start, tokens_per_word = between, prompts.MARGIN_OF_A_SHORT_PROMPT * _tokens_per_word((short,))
     for _ in range(ATTEMPTS):
         case = _with_long_prompts(case, start, _long_words(target, tokens_per_word), deadline, say)
+        if prompts_end.left < max(sent.seconds for sent in case.long):
+            # prompts that are cut off would accuse the endpoint
+            break
         if case.is_too_short:
             # now it is known better how many words the context has room for
             tokens_per_word = prompts.MARGIN_OF_A_LONG_PROMPT * _tokens_per_word(case.long)
@@ -168,8 +179,15 @@ def _settled(case: Case, start: Reading, deadline: Deadline) -> Case:
     while time.monotonic() - began < _patience(case) and deadline.left > POLL_SECONDS:
         time.sleep(POLL_SECONDS)
         now = read(case.target, deadline)
+        if not deadline.left:
+            # it was cut off: whoever is missing in it was only late
+            break
         case = replace(case, busy=now.since(start), now=now)
     return case
+
+
+def _end_of_prompts(target: Target, deadline: Deadline) -> Deadline:
+    return deadline.before(_SHARE_OF_A_READING * target.timeout_seconds)
 
 
 def _sent_and_watched(target: Target, words: int, deadline: Deadline) -> tuple[tuple[Sent, ...], int]:
@@ -178,7 +196,8 @@ def _sent_and_watched(target: Target, words: int, deadline: Deadline) -> tuple[t
     Afterwards it would be too late: a prefill that is given up waits no more.
     """
     most = 0
-    tasks = [Task(partial(send, target, words, deadline)) for _ in range(target.long_prompts)]
+    prompts_end = _end_of_prompts(target, deadline)
+    tasks = [Task(partial(send, target, words, prompts_end)) for _ in range(target.long_prompts)]
     while not all(task.has_ended(within_seconds=POLL_SECONDS) for task in tasks):
         most = max(most, waiting_at(target.prefillers, deadline))
     return tuple(task.result() for task in tasks), most

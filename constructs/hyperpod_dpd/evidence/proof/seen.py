@@ -123,7 +123,8 @@ def kept_local(case: Case) -> str | None:
     below = case.direct.get("below_threshold", 0) + case.direct.get("threshold_never", 0)
     if below and case.long:
         return f"{below} of {long_ones(case)} stayed below the router's threshold; it was deployed with {threshold_text(case)}"
-    if case.busy.router is None and case.long and case.prefilled_tokens < case.long_tokens / 2:
+    counted = case.busy.router is None and case.long and case.all_prefillers_counted
+    if counted and case.prefilled_tokens < case.long_tokens / 2:
         return (
             f"{long_ones(case)} were sent, the threshold is {threshold_text(case)}, and prefillers computed only "
             f"{case.prefilled_tokens:.0f} tokens"
@@ -332,6 +333,8 @@ def nothing_moved(case: Case) -> str | None:
     """Whatever the reason: without a hand-off there is no proof."""
     if not case.long or case.target.threshold_tokens is None or moved(case):
         return None
+    if case.busy.router is None and not case.all_prefillers_counted:
+        return None
     seen = (
         f"the router counted {counts(case.fallback) or 'no decision'}"
         if case.busy.router
@@ -397,7 +400,7 @@ def efa_unread(case: Case) -> str | None:
     if target.efa_exporters_missing:
         return f"nobody counted what crossed the EFA: {target.efa_exporters_missing}"
     reasons = [
-        f"`{url}`: {case.now.unreadable[url]}" for url in target.efa_exporters if url in case.now.unreadable
+        f"`{url}`: {case.busy.unreadable[url]}" for url in target.efa_exporters if url in case.busy.unreadable
     ]
     return f"nobody counted what crossed the EFA: {'; '.join(reasons)}" if reasons else None
 
@@ -417,9 +420,9 @@ def reachable(case: Case) -> str | None:
 def unreadable(case: Case) -> str | None:
     """Say which workers cannot be read."""
     workers = [*case.target.prefillers, *case.target.decoders]
-    hidden = [url for url in workers if url in case.now.unreadable]
+    hidden = [url for url in workers if url in case.busy.unreadable]
     if hidden and not case.unanswered:
-        return "; ".join(f"`{url}` cannot be read: {case.now.unreadable[url]}" for url in hidden)
+        return "; ".join(f"`{url}` cannot be read: {case.busy.unreadable[url]}" for url in hidden)
     return None
 
 

@@ -60,6 +60,10 @@ class Deadline:
         """Return `seconds`, or what is left."""
         return min(seconds, self.left)
 
+    def before(self, seconds: float) -> "Deadline":
+        """Return the moment so many seconds earlier."""
+        return Deadline(self.left - seconds)
+
 
 def ask(
     url: str,
