@@ -75,7 +75,7 @@ def test_partial_chunk_takes_a_whole_one() -> None:
 
 
 def test_prompt_without_tokens_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one token"):
+    with pytest.raises(ValueError, match="at least one token, given 0"):
         _buffer(8).transfers(0)
 
 

@@ -1,5 +1,7 @@
 """What fits into a GPU: the table of worked numbers for one of eight ranks of Llama 3.3 70B."""
 
+import dataclasses
+
 import pytest
 
 from hyperpod_dpd.catalog.instances import instance_type
@@ -10,6 +12,7 @@ from hyperpod_dpd.physics import (
     default_gpu_memory_utilization,
     max_gpu_memory_utilization,
     memory_fit,
+    reserve_bytes,
     weights_bytes_per_rank,
 )
 
@@ -115,6 +118,51 @@ def test_default_utilization_stays_under_the_ceiling(gpu: str, buffer_gib: int, 
     found = default_gpu_memory_utilization(GPUS[gpu], buffer_gib * GIB)
     assert found == pytest.approx(utilization)
     assert found * GPUS[gpu].hbm_gib + buffer_gib <= 0.97 * GPUS[gpu].hbm_gib
+
+
+def test_whole_per_cent_is_not_lost_to_a_rounding_error() -> None:
+    """0.97 less 32 of 80 GiB is 0.57, and 0.5699… as a float."""
+    round_numbers = dataclasses.replace(P5, hbm_gib=80.0)
+    assert default_gpu_memory_utilization(round_numbers, 32 * GIB) == 0.57
+
+
+@pytest.mark.parametrize(("ranks", "gib"), [(1, 1.89 + 0.5), (2, 1.89 + 2.10), (8, 1.89 + 2.10)])
+def test_nccl_takes_its_part_from_two_ranks_on(ranks: int, gib: float) -> None:
+    assert reserve_bytes(ranks) / GIB == pytest.approx(gib)
+
+
+_EXACT = MemoryFit(
+    hbm_bytes=1000,
+    gpu_memory_utilization=0.75,
+    weights_bytes=500,
+    reserve_bytes=50,
+    pd_buffer_bytes=200,
+    beside_buffer_bytes=50,
+    kv_bytes_per_token=10,
+    sequence_tokens=20,
+)
+"""Its share of 750 holds 500 + 50 + 20 × 10 and not a byte more; 50 stay free beside the buffer."""
+
+
+def test_worker_that_fits_to_the_byte_fits() -> None:
+    assert (_EXACT.holds_a_sequence, _EXACT.leaves_room_beside, _EXACT.fits) == (True, True, True)
+    assert (_EXACT.kv_tokens, _EXACT.needed_bytes, _EXACT.free_bytes) == (20, 950, 50)
+
+
+def test_one_byte_of_weights_more_leaves_no_room_for_the_sequence() -> None:
+    fit = dataclasses.replace(_EXACT, weights_bytes=501)
+    assert (fit.holds_a_sequence, fit.leaves_room_beside, fit.fits) == (False, True, False)
+
+
+def test_one_byte_of_buffer_more_leaves_no_room_beside_it() -> None:
+    fit = dataclasses.replace(_EXACT, pd_buffer_bytes=201)
+    assert (fit.holds_a_sequence, fit.leaves_room_beside, fit.fits) == (True, False, False)
+
+
+@pytest.mark.parametrize(("buffer_bytes", "room"), [(0, True), (1, False)])
+def test_only_a_buffer_needs_room_beside_the_share(buffer_bytes: int, room: bool) -> None:
+    whole = dataclasses.replace(_EXACT, gpu_memory_utilization=1.0, pd_buffer_bytes=buffer_bytes)
+    assert whole.leaves_room_beside is room
 
 
 def test_awss_example_is_inside_the_rule() -> None:

@@ -16,6 +16,8 @@ from hyperpod_dpd.physics import (
     weights_bytes_per_rank,
 )
 
+_70B = model("llama-3.3-70b-instruct")
+
 _PUBLISHED = {
     "llama-3.1-8b-instruct": 8_030_261_248,
     "llama-3.1-70b-instruct": 70_553_706_496,
@@ -55,6 +57,31 @@ def test_fp8_weights_leave_embeddings_and_head_in_bf16() -> None:
     assert weights_bytes_per_rank(geometry, "fp8", 8) == bf16 // 2 + embeddings + norms
 
 
+def test_fp8_halves_experts_too() -> None:
+    geometry = model("mixtral-8x22b-instruct")
+    whole = parameters(geometry)
+    saved = whole.stored_bytes("bf16") - whole.stored_bytes("fp8")
+    assert saved == whole.stored - whole.embedding - whole.head - whole.full_precision
+    assert whole.routed_experts > 0.9 * saved
+
+
+@pytest.mark.parametrize("geometry", models(), ids=lambda row: row.name)
+def test_feed_forward_and_experts_are_divided_and_never_replicated(geometry: ModelGeometry) -> None:
+    whole = parameters(geometry)
+    for ranks in tensor_parallel_degrees(geometry):
+        rank = parameters_per_rank(geometry, ranks)
+        assert ranks * rank.feed_forward == whole.feed_forward
+        assert ranks * rank.routed_experts == whole.routed_experts
+
+
+def test_biases_are_divided_like_their_heads() -> None:
+    """Eight ranks of Qwen2.5 32B: five of forty query heads, one of eight key and one of eight value heads."""
+    biased = model("qwen2.5-32b-instruct")
+    unbiased = _replace(biased, attention_bias=False)
+    biases = parameters_per_rank(biased, 8).stored - parameters_per_rank(unbiased, 8).stored
+    assert biases == 64 * (5 + 1 + 1) * 128
+
+
 def test_tied_embeddings_are_stored_once() -> None:
     untied = model("llama-3.1-8b-instruct")
     tied = _replace(untied, tied_embeddings=True)
@@ -75,6 +102,36 @@ def test_uneven_sharding_is_refused_with_the_degrees_that_work(tensor_parallel: 
     geometry = _replace(model("qwen2.5-32b-instruct"))
     with pytest.raises(UnshardableError, match=r"help: use one of 1, 2, 4, 8"):
         parameters_per_rank(geometry, tensor_parallel)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tensor_parallel", "reason", "degrees"),
+    [
+        ({}, 0, "a rank count is at least 1", "1, 2, 4, 8"),
+        ({}, 3, "64 attention heads are not a multiple of it", "1, 2, 4, 8"),
+        ({"kv_heads": 6}, 4, "6 KV heads neither divide it nor are a multiple of it", "1, 2"),
+        ({"intermediate_size": 28_676}, 8, "the feed-forward width 28676 is not a multiple of it", "1, 2, 4"),
+    ],
+    ids=["no rank", "heads", "KV heads", "width"],
+)
+def test_refusal_names_model_degree_reason_and_the_degrees_that_work(
+    changes: dict[str, object], tensor_parallel: int, reason: str, degrees: str
+) -> None:
+    with pytest.raises(UnshardableError) as refused:
+        parameters_per_rank(_replace(_70B, **changes), tensor_parallel)
+    assert str(refused.value) == (
+        f"`llama-3.3-70b-instruct` cannot be divided over `tensor_parallel: {tensor_parallel}`: {reason}. "
+        f"help: use one of {degrees}"
+    )
+
+
+def test_latent_attention_has_no_kv_heads_to_divide() -> None:
+    assert tensor_parallel_degrees(_replace(model("deepseek-v3"), kv_heads=6)) == (1, 2, 4, 8)
+
+
+def test_degrees_end_where_asked() -> None:
+    assert tensor_parallel_degrees(_70B, most=8) == (1, 2, 4, 8)
+    assert tensor_parallel_degrees(_70B, most=7) == (1, 2, 4)
 
 
 @given(geometry=st.sampled_from(models()), data=st.data())
