@@ -131,8 +131,13 @@ def test_a_prefiller_that_was_not_read_before_the_prompts_is_named_and_accused_o
         result = prove(deployment.target(statistics_seconds=0.1))
     assert [finding.id for finding in result.findings] == ["worker-unreadable"]
     assert "`/metrics` answers 404" in result.findings[0].says
-    assert result.numbers["tokens computed by prefillers"] == 0
+    assert result.numbers["tokens computed by prefillers"] == "unknown"
     assert "counters of 0 of 1 prefillers" in result.sources
+
+
+def test_a_short_prompt_before_which_the_prefiller_was_not_read_is_not_taken_for_local() -> None:
+    with serving(Deployment(unread=0)) as deployment:
+        assert found(deployment, statistics_seconds=0.1) == ["short-unknown", "keys-differ"]
 
 
 def test_a_prefiller_that_is_read_a_moment_later_is_judged_by_that() -> None:

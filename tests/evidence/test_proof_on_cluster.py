@@ -22,6 +22,7 @@ from hyperpod_dpd.evidence.on_demand import CannotProveError, Kubectl, prove_aga
 from hyperpod_dpd.evidence.proof import __main__ as program
 from hyperpod_dpd.evidence.proof import kubernetes
 from hyperpod_dpd.evidence.proof.kubernetes import Api
+from hyperpod_dpd.evidence.proof.options import parse
 from hyperpod_dpd.evidence.proof_job import render_proof
 from hyperpod_dpd.serving.profile import Profile
 from tests.evidence.rig import EXPORTER_PORT, KV_BYTES_PER_TOKEN, THRESHOLD_TOKENS, Rig, Setting, running
@@ -226,6 +227,47 @@ def test_an_event_that_may_not_be_created_changes_no_verdict(
     ]
     assert program.main([*given, "--prefill-selector=role=prefill", "--decode-selector=role=decode"]) == 1
     assert "the Event could not be created" in capsys.readouterr().err
+
+
+FOUND = [
+    "--url=http://router:8081",
+    "--model=m",
+    "--threshold=512",
+    "--workers-namespace=workers",
+    "--prefill-selector=role=prefill",
+    "--decode-selector=role=decode",
+    "--exporters-namespace=workers",
+    "--exporters-selector=app=efa",
+    "--log-container=decode-",
+]
+
+
+def test_pods_without_an_address_and_nodes_without_an_exporter_are_told(cluster: Cluster) -> None:
+    for number, address in enumerate(("10.0.0.1", "10.0.0.2", "")):
+        cluster.add("role=prefill", address, node=f"node-{number}")
+    cluster.add("role=decode", "10.0.0.4", node="node-4")
+    cluster.add("app=efa", "10.0.0.5", node="node-0")
+    cluster.add("app=efa", "", node="node-1")
+    given, _ = program._found(parse(FOUND), Api.in_cluster())
+    assert given.target.prefillers == ("http://10.0.0.1:8000", "http://10.0.0.2:8000")
+    assert given.target.without_address == ("prefill-2",)
+    assert given.target.efa_exporters == ("http://10.0.0.5:9119",)
+    assert (
+        given.target.efa_exporters_missing == "no exporter's pod runs on 1 of the 2 nodes of the prefillers"
+    )
+
+
+def test_of_a_log_that_is_cut_off_nothing_is_taken(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.add("role=prefill", "10.0.0.1")
+    cluster.add("role=decode", "10.0.0.4")
+    cluster.log = "Retrieved 256 out of 256 tokens. throughput: 0.2 GB/s\n"
+    _, logs = program._found(parse(FOUND), Api.in_cluster())
+    assert logs is not None
+    assert logs(30) == cluster.log
+    # the beginning would be the slowest part, and all that is left of it
+    monkeypatch.setattr(kubernetes, "_LOG_BYTES", len(cluster.log))
+    with pytest.raises(OSError, match=r"the log of `decode-0` has more than 54 bytes in 31 seconds"):
+        logs(30)
 
 
 @pytest.mark.parametrize(

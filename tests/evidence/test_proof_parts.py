@@ -28,6 +28,20 @@ from hyperpod_dpd.evidence.proof.send import DECISION_HEADER, Sent, send
 from hyperpod_dpd.evidence.proof.signing import signed_headers
 from hyperpod_dpd.evidence.proof.web import Deadline, NoAnswerError, ask
 from hyperpod_dpd.rules.registry import rules
+from tests.evidence.cases import (
+    DECODER,
+    EXPORTER,
+    PREFILLER,
+    TARGET,
+    WELL_DECODE,
+    WELL_ROUTER,
+    case,
+    direct,
+    fallback,
+    found,
+    reading,
+    refused,
+)
 from tests.evidence.scenarios import SCENARIOS
 from tests.support.deployments import ROOT
 
@@ -292,75 +306,6 @@ def test_a_router_that_never_ends_is_waited_for_no_longer_than_told(monkeypatch:
 
 # Failures by hand ------------------------------------------------------------------------------------------------------
 
-PREFILLER, DECODER = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
-TARGET = Target(
-    url="http://router:8081",
-    model="m",
-    prefillers=(PREFILLER,),
-    decoders=(DECODER,),
-    threshold_tokens=4096,
-    tensor_parallel=8,
-)
-WELL_PREFILL = "vllm:prompt_tokens_total 4608\nlmcache:num_stored_tokens_total 36864\n"
-WELL_DECODE = (
-    "vllm:prompt_tokens_total 4608\nvllm:external_prefix_cache_hits_total 4608\nlmcache:num_hit_tokens_total 36864\n"
-    "lmcache:num_lookup_tokens_total 4609\n"
-)
-WELL_ROUTER = (
-    'dpd_router_decisions_total{decision="disaggregated",reason="threshold"} 1\n'
-    'dpd_router_handoff_hits_total{result="full"} 1\n'
-    'dpd_router_notifications_total{kind="expected"} 8\n'
-)
-
-
-def reading(
-    router: str | None = WELL_ROUTER,
-    prefill: str = WELL_PREFILL,
-    decode: str = WELL_DECODE,
-    efa_bytes: float | None = None,
-) -> Reading:
-    return Reading(
-        router=None if router is None else Samples.read(router),
-        workers={PREFILLER: Samples.read(prefill), DECODER: Samples.read(decode)},
-        efa_bytes=efa_bytes,
-    )
-
-
-def case(busy: Reading | None = None, **changes: Any) -> Case:
-    counted = busy or reading()
-    given = Case(
-        target=TARGET,
-        short=Sent(words=24, seconds=0.1, status=200, prompt_tokens=30),
-        long=(Sent(words=4608, seconds=1, status=200, prompt_tokens=4608),),
-        quiet=reading(
-            router='dpd_router_decisions_total{decision="direct",reason="below_threshold"} 1\n',
-            prefill="",
-            decode="",
-        ),
-        busy=counted,
-        now=counted,
-    )
-    return replace(given, **changes)
-
-
-def fallback(reason: str) -> Reading:
-    return reading(f'dpd_router_decisions_total{{decision="fallback",reason="{reason}"}} 1\n')
-
-
-def direct(reason: str) -> Reading:
-    return reading(
-        f'dpd_router_decisions_total{{decision="direct",reason="{reason}"}} 1\n', prefill="", decode=""
-    )
-
-
-def found(given: Case) -> list[str]:
-    return [finding.id for finding in diagnose(given)]
-
-
-def refused(status: int) -> tuple[Sent, ...]:
-    return (Sent(words=1, seconds=0.1, status=status, problem=f"status {status}: no"),)
-
-
 BY_HAND: dict[str, Case] = {
     "prompt-refused": case(long=refused(404)),
     "router-full": case(long=refused(429)),
@@ -382,14 +327,19 @@ BY_HAND: dict[str, Case] = {
     "use-unknown": case(
         reading(WELL_ROUTER.replace("full", "unreported"), decode="lmcache:num_lookup_tokens_total 4609\n")
     ),
+    "short-unknown": case(quiet=Reading(unreadable={PREFILLER: "no answer within 10 seconds"})),
+    "out-of-time": case(
+        reading(decode=WELL_DECODE.replace("lmcache:num_hit_tokens_total 36864\n", "")), settled=False
+    ),
+    "router-unreadable": case(reading(router=None), quiet=reading(None, "", "")),
     "nothing-moved": case(reading("", prefill="", decode="")),
     "worker-unreadable": case(
         replace(reading(), unreadable={DECODER: "no answer within 10 seconds"}),
     ),
     "slow-transfer": case(retrieved=(Retrieved(tokens=4608, wanted=4608, gb_per_second=0.32),)),
     "efa-unread": case(
-        replace(reading(), unreadable={"http://10.0.0.1:9119": "no answer within 10 seconds"}),
-        target=replace(TARGET, efa_exporters=("http://10.0.0.1:9119",)),
+        replace(reading(), unreadable={EXPORTER: "no answer within 10 seconds"}),
+        target=replace(TARGET, efa_exporters=(EXPORTER,)),
     ),
     "policies-not-enforced": case(target=replace(TARGET, forbidden="10.0.0.2:7300"), tried=Tried.REFUSED),
 }
@@ -398,7 +348,8 @@ BY_HAND: dict[str, Case] = {
 def test_a_well_counted_hand_off_is_no_failure() -> None:
     assert found(case()) == []
     assert found(case(reading(efa_bytes=1e9), target=replace(TARGET, kv_bytes_per_token=327_680))) == []
-    assert found(case(reading(router=None), quiet=reading(None, "", ""))) == []
+    blind = replace(TARGET, router_metrics=False)
+    assert found(case(reading(router=None), quiet=reading(None, "", ""), target=blind)) == []
     assert found(case(tried=Tried.BLOCKED)) == []
 
 

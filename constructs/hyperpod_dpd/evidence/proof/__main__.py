@@ -46,21 +46,24 @@ def _found(given: Options, api: Api | None) -> tuple[Options, Logs | None]:
     target = with_key(given)
     logs: Logs | None = None
     if api is not None and given.prefill is not None and given.decode is not None:
-        prefill, decode = api.pods(given.prefill), api.pods(given.decode)
+        senders, receivers = api.pods(given.prefill), api.pods(given.decode)
+        prefill, decode = _addressed(senders), _addressed(receivers)
         target = replace(
             target,
             prefillers=tuple(pod.url(given.prefill.port) for pod in prefill),
             decoders=tuple(pod.url(given.decode.port) for pod in decode),
+            without_address=tuple(pod.name for pod in (*senders, *receivers) if not pod.address),
         )
         if given.exporters is not None:
             nodes = {pod.node for pod in prefill}
-            exporters = [pod for pod in api.pods(given.exporters) if pod.node in nodes]
+            exporters = [pod for pod in _addressed(api.pods(given.exporters)) if pod.node in nodes]
+            blind = nodes - {pod.node for pod in exporters}
             target = replace(
                 target,
                 efa_exporters=tuple(pod.url(given.exporters.port) for pod in exporters),
-                efa_exporters_missing=""
-                if exporters
-                else f"no exporter's pod runs on the {len(nodes)} nodes of the prefillers",
+                efa_exporters_missing=f"no exporter's pod runs on {len(blind)} of the {len(nodes)} nodes of the prefillers"
+                if blind
+                else "",
             )
         if given.forbidden_port is not None and decode:
             address = decode[0].url(given.forbidden_port).removeprefix("http://")
@@ -68,6 +71,10 @@ def _found(given: Options, api: Api | None) -> tuple[Options, Logs | None]:
         if given.log_container:
             logs = _reader(api, given.decode, decode, given.log_container)
     return replace(given, target=target), logs
+
+
+def _addressed(pods: Sequence[Pod]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.address)
 
 
 def _reader(api: Api, place: Place, pods: Sequence[Pod], container: str) -> Logs:

@@ -25,6 +25,8 @@ class Case:
         now: the last reading.
         first_contact: why the very first hand-offs failed, where others came after them; empty otherwise.
         waiting: prompts that waited at the prefillers at most, while the long ones were there.
+        settled: whether everybody had the time that it takes to show what was done; without it, what is not counted is
+            no evidence.
         tried: how the forbidden connection ended; None: not tried.
         retrieved: what the decoders' logs say about retrievals; None: logs were not read.
     """
@@ -37,6 +39,7 @@ class Case:
     now: Reading
     first_contact: Mapping[str, int] = field(default_factory=dict)
     waiting: int = 0
+    settled: bool = True
     tried: Tried | None = None
     retrieved: tuple[Retrieved, ...] | None = None
 
@@ -169,13 +172,18 @@ class Case:
 
     @property
     def all_prefillers_counted(self) -> bool:
-        """Whether what the prefillers computed is known of each of them."""
-        return len(self.prefillers) == len(self.target.prefillers)
+        """Whether there are prefillers, and what they computed is known of each of them."""
+        return 0 < len(self.prefillers) == len(self.target.prefillers)
 
     @property
     def decoders(self) -> dict[str, Samples]:
         """What each readable decoder counted during the long prompts."""
         return _of(self.target.decoders, self.busy.workers)
+
+    @property
+    def all_decoders_counted(self) -> bool:
+        """Whether there are decoders, and what they took over is known of each of them."""
+        return 0 < len(self.decoders) == len(self.target.decoders)
 
     def counted(self, workers: Iterable[str], name: str, reading: Reading | None = None) -> float:
         """Return the sum of the counter `name` over `workers`, during the long prompts if not said otherwise."""
@@ -256,6 +264,15 @@ class Case:
         """Bytes that must have crossed the EFA: half of the KV cache of the long prompts, or anything at all."""
         per_token = self.target.kv_bytes_per_token
         return 1.0 if per_token is None else 0.5 * per_token * self.long_tokens
+
+    @property
+    def efa_gaps(self) -> tuple[str, ...]:
+        """Why what crossed the EFA is not known, or not of all who count it."""
+        target = self.target
+        asked = [*target.efa_exporters, *filter(None, (target.efa_query_url,))]
+        missing = (target.efa_exporters_missing,) if target.efa_exporters_missing else ()
+        unread = (f"`{url}`: {self.busy.unreadable[url]}" for url in asked if url in self.busy.unreadable)
+        return (*missing, *unread)
 
 
 def _of(urls: Iterable[str], workers: Mapping[str, Samples]) -> dict[str, Samples]:

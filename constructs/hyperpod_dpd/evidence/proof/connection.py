@@ -1,5 +1,6 @@
 """A connection that the network policies forbid."""
 
+import errno
 import socket
 from enum import StrEnum
 from typing import Final
@@ -21,19 +22,28 @@ class Tried(StrEnum):
 
     NAME_UNKNOWN = "name unknown"
 
+    IMPOSSIBLE = "impossible to try"
+    """This machine or the limit of time kept it from being tried."""
+
+
+_STOPPED: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EPERM, errno.EACCES, errno.ECONNRESET)
+"""How a packet ends that a device on the way, or a rule of this machine, does not let through."""
+
 
 def attempt(address: str, deadline: Deadline) -> Tried:
     """Try to open a TCP connection to `host:port`."""
     host, _, port = address.rpartition(":")
+    seconds = deadline.at_most(TRY_SECONDS)
+    if not seconds:
+        return Tried.IMPOSSIBLE
     try:
-        with socket.create_connection(
-            (host.strip("[]"), int(port)), timeout=deadline.at_most(TRY_SECONDS) or 0.001
-        ):
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds):
             return Tried.OPENED
     except ConnectionRefusedError:
         return Tried.REFUSED
     except socket.gaierror:
         return Tried.NAME_UNKNOWN
-    except OSError:
-        # timed out, or an answer of a device on the way that there is no way
+    except TimeoutError:
         return Tried.BLOCKED
+    except OSError as error:
+        return Tried.BLOCKED if error.errno in _STOPPED else Tried.IMPOSSIBLE

@@ -136,6 +136,14 @@ FAILURES: tuple[Failure, ...] = (
         runbook="DpdDecisionsOneSided",
     ),
     Failure(
+        id="short-unknown",
+        topic=Topic.SHORT,
+        seen=seen.short_unknown,
+        cause="what counts prompts could not be read, or began anew while the prompt was there",
+        rules=("DPD-LINT-501",),
+        fix="prove again; look at the pods that are named",
+    ),
+    Failure(
         id="threshold-out-of-reach",
         topic=Topic.LONG,
         seen=seen.out_of_reach,
@@ -333,6 +341,14 @@ FAILURES: tuple[Failure, ...] = (
         runbook="DpdKvNotReused",
     ),
     Failure(
+        id="out-of-time",
+        topic=Topic.LONG,
+        seen=seen.out_of_time,
+        cause="prompts took nearly all the time that the proof has, and LMCache writes its counters every ten seconds",
+        rules=(),
+        fix="prove again without load, or give the proof more time (`--timeout`)",
+    ),
+    Failure(
         id="nothing-moved",
         topic=Topic.LONG,
         seen=seen.nothing_moved,
@@ -344,9 +360,17 @@ FAILURES: tuple[Failure, ...] = (
         id="worker-unreadable",
         topic=Topic.LONG,
         seen=seen.unreadable,
-        cause="the worker is not ready, or a policy keeps this program from it",
+        cause="the worker is not ready or began anew, or a policy keeps this program from it",
         rules=("DPD-LINT-501",),
         fix="look at the pod; its part of the proof is missing",
+    ),
+    Failure(
+        id="router-unreadable",
+        topic=Topic.LONG,
+        seen=seen.router_unreadable,
+        cause="what answers at this address is not this project's router, or the router began anew",
+        rules=("DPD-LINT-501",),
+        fix="give the address of the router itself; prove again",
     ),
     Failure(
         id="silent-tcp",

@@ -27,6 +27,8 @@ class Pod:
     name: str
     node: str
     address: str
+    """Empty: it has none yet."""
+
     containers: tuple[str, ...]
 
     def url(self, port: int) -> str:
@@ -61,7 +63,7 @@ class Api:
         )
 
     def pods(self, place: Place) -> tuple[Pod, ...]:
-        """Return the pods at `place` that have an address, by name.
+        """Return the pods at `place` that have not ended, by name.
 
         Raises:
             OSError: the API server does not answer, or says no.
@@ -76,14 +78,19 @@ class Api:
         """Return what a container has logged in the last so many seconds.
 
         Raises:
-            OSError: the API server does not answer, or says no.
+            OSError: the API server does not answer, says no, or sends only the beginning, which is all that it cuts out.
         """
         since = max(1, round(seconds) + 1)
         path = (
             f"/api/v1/namespaces/{place.namespace}/pods/{pod.name}/log"
             f"?container={quote(container)}&sinceSeconds={since}&limitBytes={_LOG_BYTES}"
         )
-        return self._ask(path).text
+        answer = self._ask(path)
+        if len(answer.data) >= _LOG_BYTES:
+            raise NoAnswerError(
+                f"the log of `{pod.name}` has more than {_LOG_BYTES} bytes in {since} seconds"
+            )
+        return answer.text
 
     def tell(self, *, namespace: str, job: str, proved: bool, message: str) -> None:
         """Create an Event about a Job.
@@ -128,11 +135,11 @@ def _pods(listed: dict[str, Any]) -> Iterator[Pod]:
     for item in listed["items"]:
         status, metadata = item.get("status", {}), item["metadata"]
         ended = status.get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in metadata
-        if ended or not status.get("podIP"):
+        if ended:
             continue
         yield Pod(
             name=metadata["name"],
             node=item["spec"].get("nodeName", ""),
-            address=status["podIP"],
+            address=status.get("podIP", ""),
             containers=tuple(container["name"] for container in item["spec"]["containers"]),
         )

@@ -6,7 +6,7 @@ from typing import Final
 
 _RETRIEVED: Final = re.compile(
     r"Retrieved (?P<tokens>\d+) out of (?:total )?(?P<wanted>\d+)"
-    r"(?:.*?throughput: (?P<speed>[\d.]+) GB/s)?"
+    r"(?:.*?throughput: (?P<speed>\d+(?:\.\d+)?) GB/s)?"
 )
 """LMCache 0.4.3 and 0.5.3, v1/cache_engine.py."""
 

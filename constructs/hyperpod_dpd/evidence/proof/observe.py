@@ -17,7 +17,15 @@ READ_SECONDS: Final = 10.0
 """Limit of one reading; a worker's metrics take milliseconds."""
 
 _EFA_COUNTERS: Final = ("node_amazonefa_tx_bytes", "node_amazonefa_rx_bytes")
-_EFA_QUERY: Final = " + ".join(f"sum({name})" for name in _EFA_COUNTERS)
+_EFA_QUERY: Final = f'{{__name__=~"{"|".join(_EFA_COUNTERS)}"}}'
+"""Series by series: of a sum nobody can tell a device that is no longer read from one that sends nothing."""
+
+_ROUTER: Final = "dpd_router_"
+_DECISIONS: Final = "dpd_router_decisions_total"
+_PROMPT_TOKENS: Final = "vllm:prompt_tokens_total"
+_WAITING: Final = "vllm:num_requests_waiting"
+
+_BEGAN_ANEW: Final = "it began anew meanwhile, and what it had counted is lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,87 +35,110 @@ class Reading:
     Attributes:
         router: the router's samples; None where it is not read.
         workers: samples of each worker that could be read, by URL.
-        efa_bytes: bytes over the EFA in both directions; None where nobody counts them.
-        unreadable: why a source could not be read, now or earlier, by URL.
+        efa: what counts bytes over the EFA, by the URL of whoever counts.
+        unreadable: why a source could not be read, or not all of it, now or earlier, by URL.
     """
 
     router: Samples | None = None
     workers: Mapping[str, Samples] = field(default_factory=dict)
-    efa_bytes: float | None = None
+    efa: Mapping[str, Samples] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
-    def since(self, earlier: "Reading") -> "Reading":
-        """Return what was counted after `earlier`, by whoever was read both times.
+    @property
+    def efa_bytes(self) -> float | None:
+        """Bytes over the EFA in both directions, by all that were read; None where nobody counts them."""
+        if not self.efa:
+            return None
+        return sum(samples.total(name) for samples in self.efa.values() for name in _EFA_COUNTERS)
 
-        Of a worker that could not be read then, nobody knows what it had counted before.
+    def since(self, earlier: "Reading", *, router_url: str = "") -> "Reading":
+        """Return what was counted after `earlier`, by whoever was read both times and did not begin anew meanwhile.
+
+        Of a worker that could not be read then, nobody knows what it had counted before; of one that began anew, what
+        it had counted until it ended.
         """
+        unreadable = {**earlier.unreadable, **self.unreadable}
         router = None
         if self.router is not None and earlier.router is not None:
-            router = self.router.since(earlier.router)
-        efa = None
-        if self.efa_bytes is not None and earlier.efa_bytes is not None:
-            efa = max(0.0, self.efa_bytes - earlier.efa_bytes)
-        return Reading(
-            router=router,
-            workers={
-                url: samples.since(earlier.workers[url])
-                for url, samples in self.workers.items()
-                if url in earlier.workers
-            },
-            efa_bytes=efa,
-            unreadable={**earlier.unreadable, **self.unreadable},
-        )
+            if self.router.began_anew(earlier.router, _DECISIONS):
+                unreadable[router_url] = _BEGAN_ANEW
+            else:
+                router = self.router.since(earlier.router)
+        workers = {}
+        for url in self.workers.keys() & earlier.workers.keys():
+            if self.workers[url].began_anew(earlier.workers[url], _PROMPT_TOKENS):
+                unreadable[url] = _BEGAN_ANEW
+            else:
+                workers[url] = self.workers[url].since(earlier.workers[url])
+        efa = {}
+        for url in self.efa.keys() & earlier.efa.keys():
+            # a device that comes back shows what it has counted in its life
+            efa[url] = self.efa[url].only(earlier.efa[url]).since(earlier.efa[url])
+            if lost := self.efa[url].lost(earlier.efa[url]):
+                unreadable[url] = (
+                    f"{lost} of its {len(earlier.efa[url].values)} EFA counters are no longer there"
+                )
+        return Reading(router=router, workers=workers, efa=efa, unreadable=unreadable)
 
 
 def read(target: Target, deadline: Deadline) -> Reading:
     """Return what everybody counts now; whoever does not answer is named."""
     seconds = deadline.at_most(READ_SECONDS)
-    urls = [*target.prefillers, *target.decoders]
+    wanted = dict.fromkeys((*target.prefillers, *target.decoders), _PROMPT_TOKENS)
+    wanted |= dict.fromkeys(target.efa_exporters, _EFA_COUNTERS[0])
     if target.router_metrics:
-        urls.append(target.url)
+        wanted[target.url] = _ROUTER
     found, failed = concurrently(
-        {url: partial(_metrics, url, seconds) for url in (*urls, *target.efa_exporters)}
+        {url: partial(_metrics, url, series, seconds) for url, series in wanted.items()}
     )
-    efa = [found.pop(url) for url in target.efa_exporters if url in found]
-    efa_bytes = sum(each.total(name) for each in efa for name in _EFA_COUNTERS) if efa else None
-    if efa and not any(each.has("node_amazonefa_") for each in efa):
-        efa_bytes = None
-        failed[target.efa_exporters[0]] = "it shows no `node_amazonefa_` counters: there are no EFA devices"
-    if efa_bytes is None and target.efa_query_url is not None:
+    efa = {url: _efa_counters(found.pop(url)) for url in target.efa_exporters if url in found}
+    if not efa and target.efa_query_url is not None:
         try:
-            efa_bytes = _query(target.efa_query_url, target.efa_query_region, seconds)
+            efa[target.efa_query_url] = _query(target.efa_query_url, target.efa_query_region, seconds)
         except (OSError, ValueError) as error:
             failed[target.efa_query_url] = str(error)
-    return Reading(router=found.pop(target.url, None), workers=found, efa_bytes=efa_bytes, unreadable=failed)
+    return Reading(router=found.pop(target.url, None), workers=found, efa=efa, unreadable=failed)
 
 
 def waiting_at(urls: Iterable[str], deadline: Deadline) -> int:
     """Return how many prompts wait at workers; whoever does not answer has none that is known."""
     seconds = deadline.at_most(READ_SECONDS)
-    found, _ = concurrently({url: partial(_metrics, url, seconds) for url in urls})
-    return int(sum(samples.total("vllm:num_requests_waiting") for samples in found.values()))
+    found, _ = concurrently({url: partial(_metrics, url, _WAITING, seconds) for url in urls})
+    return int(sum(samples.total(_WAITING) for samples in found.values()))
 
 
-def _metrics(url: str, seconds: float) -> Samples:
+def _metrics(url: str, series: str, seconds: float) -> Samples:
+    """Return what `url` shows; without `series` it is not what was asked for, and its silence no zero."""
     answer = ask(f"{url}/metrics", seconds=seconds)
     if answer.status != 200:
         raise NoAnswerError(f"`/metrics` answers {answer.status}")
-    return Samples.read(answer.text)
+    samples = Samples.read(answer.text)
+    if not samples.has(series):
+        raise NoAnswerError(f"`/metrics` shows no `{series}`")
+    return samples
 
 
-def _query(base: str, region: str | None, seconds: float) -> float:
+def _efa_counters(samples: Samples) -> Samples:
+    return Samples({key: value for key, value in samples.values.items() if key[0] in _EFA_COUNTERS})
+
+
+def _query(base: str, region: str | None, seconds: float) -> Samples:
     url = f"{base.rstrip('/')}/api/v1/query?query={quote(_EFA_QUERY)}"
     headers = signed_headers(url, region=region) if region is not None else None
     answer = ask(url, seconds=seconds, headers=headers)
     if answer.status != 200:
         raise NoAnswerError(f"the query is answered with {answer.status}")
     try:
-        result = answer.json()["data"]["result"]
-        if not result:
-            raise ValueError("it has no series of `node_amazonefa_tx_bytes`")
-        counted = float(result[0]["value"][1])
-    except (LookupError, TypeError):
+        found = {
+            (str(series["metric"].pop("__name__")), frozenset(series["metric"].items())): float(
+                series["value"][1]
+            )
+            for series in answer.json()["data"]["result"]
+        }
+    except (LookupError, TypeError, AttributeError):
         raise ValueError(f"not an answer of Prometheus: {answer.text[:80].strip()}") from None
-    if not math.isfinite(counted):
-        raise ValueError(f"`{counted}` is no number of bytes")
-    return counted
+    if not found:
+        raise ValueError(f"it has no series of `{_EFA_COUNTERS[0]}`")
+    if strange := [value for value in found.values() if not math.isfinite(value)]:
+        raise ValueError(f"`{strange[0]}` is no number of bytes")
+    return _efa_counters(Samples(found))

@@ -31,9 +31,7 @@ def _fabric_source(case: Case) -> str:
     if case.busy.efa_bytes is not None:
         where = "exporters" if case.target.efa_exporters else "the cluster's Prometheus"
         return f"EFA counters of {where}"
-    asked = [*case.target.efa_exporters, *filter(None, (case.target.efa_query_url,))]
-    reasons = [case.busy.unreadable[url] for url in asked if url in case.busy.unreadable]
-    return f"no EFA counters: {reasons[0] if reasons else 'nobody was named who has them'}"
+    return f"no EFA counters: {case.efa_gaps[0] if case.efa_gaps else 'nobody was named who has them'}"
 
 
 def numbers(case: Case) -> dict[str, object]:
@@ -42,13 +40,13 @@ def numbers(case: Case) -> dict[str, object]:
         "threshold": threshold_text(case),
         "short prompt": _shown(case.short),
         **{f"long prompt {index}": _shown(sent) for index, sent in enumerate(case.long, 1)},
-        "tokens computed by prefillers": int(case.prefilled_tokens),
-        "tokens given to LMCache by prefillers": int(case.stored_tokens),
-        "tokens reported as handed over by decoders": int(case.reported_tokens),
+        "tokens computed by prefillers": _of_prefillers(case, case.prefilled_tokens),
+        "tokens given to LMCache by prefillers": _of_prefillers(case, case.stored_tokens),
+        "tokens reported as handed over by decoders": _of_decoders(case, case.reported_tokens),
         **(
-            {"transfers made by decoders": case.pulled}
+            {"transfers made by decoders": _of_decoders(case, case.pulled)}
             if case.target.transfer == "nixl"
-            else {"tokens loaded by decoders": int(case.loaded_tokens)}
+            else {"tokens loaded by decoders": _of_decoders(case, case.loaded_tokens)}
         ),
     }
     if case.busy.router is not None:
@@ -72,6 +70,21 @@ def numbers(case: Case) -> dict[str, object]:
     if case.tried is not None:
         found["forbidden connection"] = case.tried.value
     return found
+
+
+def _of_prefillers(case: Case, number: float) -> int | str:
+    return _counted(number, of_all=case.all_prefillers_counted or not case.target.prefillers)
+
+
+def _of_decoders(case: Case, number: float) -> int | str:
+    return _counted(number, of_all=case.all_decoders_counted or not case.target.decoders)
+
+
+def _counted(number: float, *, of_all: bool) -> int | str:
+    """Return the number, and in words where not every worker was read: 0 would be a count."""
+    if of_all:
+        return int(number)
+    return f"at least {number:.0f}" if number else "unknown"
 
 
 def notes(case: Case) -> Iterator[str]:
@@ -98,6 +111,11 @@ def notes(case: Case) -> Iterator[str]:
         yield f"no long prompt came to {idle}: nothing is known about it"
     if case.tried is Tried.NAME_UNKNOWN:
         yield f"the host of `{case.target.forbidden}` is unknown, so nothing was tried"
+    if case.tried is Tried.IMPOSSIBLE:
+        yield f"a connection to `{case.target.forbidden}` could not be tried, so nothing is known about the policies"
+    if case.target.without_address:
+        pods = ", ".join(f"`{name}`" for name in case.target.without_address)
+        yield f"{pods} had no address yet: nothing is known about it"
 
 
 def _shown(sent: Sent | None) -> str:

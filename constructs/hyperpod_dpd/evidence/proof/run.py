@@ -113,8 +113,8 @@ def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) ->
         target=target,
         short=short if below or not short.answered else None,
         long=(),
-        quiet=between.since(before),
-        busy=between.since(between),
+        quiet=between.since(before, router_url=target.url),
+        busy=between.since(between, router_url=target.url),
         now=between,
     )
     if not short.answered:
@@ -168,21 +168,23 @@ def _with_long_prompts(
         case,
         long=(*case.long, *long),
         waiting=max(case.waiting, waiting),
-        busy=now.since(start),
+        busy=now.since(start, router_url=target.url),
         now=now,
     )
 
 
 def _settled(case: Case, start: Reading, deadline: Deadline) -> Case:
-    """Return the case once everything that is awaited has been counted, or will not be."""
+    """Return the case once everything that is awaited has been counted, or will not be, or the time is over."""
     began = time.monotonic()
-    while time.monotonic() - began < _patience(case) and deadline.left > POLL_SECONDS:
+    while time.monotonic() - began < _patience(case):
+        if deadline.left <= POLL_SECONDS:
+            return replace(case, settled=False)
         time.sleep(POLL_SECONDS)
         now = read(case.target, deadline)
         if not deadline.left:
             # it was cut off: whoever is missing in it was only late
-            break
-        case = replace(case, busy=now.since(start), now=now)
+            return replace(case, settled=False)
+        case = replace(case, busy=now.since(start, router_url=case.target.url), now=now)
     return case
 
 

@@ -3,11 +3,15 @@
 The order in which failures are looked for is that of the table in `failures.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.connection import Tried
+from hyperpod_dpd.evidence.proof.observe import Reading
+
+_AWAY: Final = ("disaggregated", "fallback")
+"""Decisions of the router about a prompt that reached the threshold."""
 
 _UNAVAILABLE: Final = 503
 _TOO_MANY: Final = 429
@@ -79,17 +83,15 @@ def bad_answer(case: Case) -> str | None:
 
 def short_disaggregated(case: Case) -> str | None:
     """Say that a prompt was handed over that should not have been: a short one, or any where nothing shall be."""
-    if not case.wants_hand_off and (case.disaggregated or case.fallback):
+    if not case.wants_hand_off and _went_away(case):
         return f"{long_ones(case)} were handed over, although the threshold is `never`"
     short = case.short
     if short is None or not short.answered:
         return None
-    moved = case.reasons(case.quiet, "disaggregated", "fallback")
+    moved = case.reasons(case.quiet, *_AWAY)
     local = case.reasons(case.quiet, "direct")
     prefilled = case.counted(case.target.prefillers, "vllm:prompt_tokens_total", case.quiet)
-    router_says = short.decision in ("disaggregated", "fallback") or bool(
-        moved and not local and not short.decision
-    )
+    router_says = short.decision in _AWAY or bool(moved and not local and not short.decision)
     workers_say = case.quiet.router is None and prefilled >= (short.prompt_tokens or 0) > 0
     if router_says or workers_say:
         return (
@@ -97,6 +99,37 @@ def short_disaggregated(case: Case) -> str | None:
             f"{threshold_text(case)}; prefillers computed {prefilled:.0f} tokens for it"
         )
     return None
+
+
+def _went_away(case: Case) -> bool:
+    """Whether a long prompt was handed over, or should have been, by anybody who can say."""
+    if any(sent.decision in _AWAY for sent in case.long) or case.disaggregated or case.fallback:
+        return True
+    return case.busy.router is None and case.prefilled_tokens >= case.long_tokens / 2 > 0
+
+
+def short_unknown(case: Case) -> str | None:
+    """Say that nobody can tell where a prompt was computed that should not have been handed over."""
+    stayed = [(case.short, case.quiet)] if case.short is not None and case.short.answered else []
+    if not case.wants_hand_off:
+        stayed += [(sent, case.busy) for sent in case.long if sent.answered]
+    unknown = [
+        sent for sent, reading in stayed if not sent.decision and not _says_who_computed(case, reading)
+    ]
+    if not unknown or (case.wants_hand_off and (unreadable(case) or router_unreadable(case))):
+        # the latter are said beside the long prompts
+        return None
+    unread = [f"`{url}`: {why}" for url, why in {**case.quiet.unreadable, **case.busy.unreadable}.items()]
+    return f"nobody can tell where a prompt of {unknown[0].prompt_tokens} tokens was computed" + (
+        f" ({'; '.join(unread)})" if unread else ""
+    )
+
+
+def _says_who_computed(case: Case, reading: Reading) -> bool:
+    """Whether the router counted a decision, or the counters of every prefiller are known."""
+    if case.reasons(reading, *_AWAY, "direct"):
+        return True
+    return all(url in reading.workers for url in case.target.prefillers)
 
 
 def threshold_text(case: Case) -> str:
@@ -215,6 +248,10 @@ def prefiller_hung(case: Case) -> str | None:
 
 def wrong_prefiller(case: Case) -> str | None:
     """The prefiller computed the prompt and LMCache stored nothing of it: it is no sender."""
+    return _nothing_stored(case) if case.settled else None
+
+
+def _nothing_stored(case: Case) -> str | None:
     if not case.long or case.target.transfer != "lmcache-pd" or not case.prefillers:
         return None
     silent = case.without_lmcache(case.target.prefillers)
@@ -236,10 +273,14 @@ def wrong_decoder(case: Case) -> str | None:
     failed = any(case.fallback.get(reason) for reason in ("notification_timeout", "prefill_timeout"))
     if failed and silent and not case.without_lmcache(case.target.prefillers):
         return f"{len(silent)} of {len(case.decoders)} decoders show no LMCache at all, and prefillers wait for them"
-    if moved(case) and case.asked_tokens == 0 and case.reported_tokens == 0:
-        what = f"; {len(silent)} of them show no LMCache at all" if silent else ""
-        return f"decoders took over {long_ones(case)} and asked LMCache for none of their tokens{what}"
-    return None
+    return _nothing_asked(case, silent) if case.settled else None
+
+
+def _nothing_asked(case: Case, silent: Sequence[str]) -> str | None:
+    if not moved(case) or not case.all_decoders_counted or case.asked_tokens or case.reported_tokens:
+        return None
+    what = f"; {len(silent)} of them show no LMCache at all" if silent else ""
+    return f"decoders took over {long_ones(case)} and asked LMCache for none of their tokens{what}"
 
 
 def prefill_failed(case: Case) -> str | None:
@@ -291,7 +332,7 @@ def keys_differ(case: Case) -> str | None:
     missed = case.hits.get("miss", 0)
     # with NixlConnector the router learns nothing of what was found
     unsaid = case.busy.router is None or case.target.transfer == "nixl"
-    by_workers = unsaid and case.decoders and case.reported_tokens == 0
+    by_workers = unsaid and case.all_decoders_counted and case.reported_tokens == 0
     if missed or by_workers:
         what = f"{missed} of {long_ones(case)}" if missed else long_ones(case)
         asked = (
@@ -308,14 +349,18 @@ def partial(case: Case) -> str | None:
     part = case.hits.get("partial", 0)
     if part:
         return f"decoders found only a part of {part} of {long_ones(case)}: {case.reported_tokens:.0f} of {case.long_tokens} tokens"
-    short_of = case.busy.router is None and 0 < case.reported_tokens < 0.8 * case.long_tokens
-    if short_of:
+    counted = case.busy.router is None and case.all_decoders_counted
+    if counted and 0 < case.reported_tokens < 0.8 * case.long_tokens:
         return f"decoders found only {case.reported_tokens:.0f} of {case.long_tokens} tokens"
     return None
 
 
 def not_loaded(case: Case) -> str | None:
     """Say that the KV cache was reported and not loaded."""
+    return _nothing_loaded(case) if case.settled else None
+
+
+def _nothing_loaded(case: Case) -> str | None:
     if case.not_loading:
         named = ", ".join(f"`{url}`" for url in case.not_loading)
         return f"{named} reports {case.reported_tokens:.0f} tokens as handed over, and LMCache loaded none of them"
@@ -324,9 +369,25 @@ def not_loaded(case: Case) -> str | None:
 
 def unreported(case: Case) -> str | None:
     """Nothing tells whether the KV cache was used."""
-    if case.hits.get("unreported") and not (case.reported_tokens or case.loaded_tokens or case.pulled):
+    if not moved(case) or case.reported_tokens or case.loaded_tokens or case.pulled:
+        return None
+    # of a hand-off that the router does not judge, nobody knows whether it was used
+    judged = sum(number for result, number in case.hits.items() if result != "unreported")
+    if case.busy.router is not None and judged < case.disaggregated:
         return f"decoders do not say what they found of {long_ones(case)}, and none of their counters moved"
     return None
+
+
+def out_of_time(case: Case) -> str | None:
+    """Say that the proof ended before what it waits for could be counted."""
+    if case.settled:
+        return None
+    seen = _nothing_stored(case) or _nothing_asked(case, ()) or _nothing_loaded(case)
+    return f"{seen}, and {_too_soon(case)}" if seen else None
+
+
+def _too_soon(case: Case) -> str:
+    return f"the limit of {case.target.timeout_seconds:g} seconds left no time for counters that come late"
 
 
 def nothing_moved(case: Case) -> str | None:
@@ -334,6 +395,7 @@ def nothing_moved(case: Case) -> str | None:
     if not case.long or case.target.threshold_tokens is None or moved(case):
         return None
     if case.busy.router is None and not case.all_prefillers_counted:
+        # `unreadable` says so
         return None
     seen = (
         f"the router counted {counts(case.fallback) or 'no decision'}"
@@ -371,7 +433,7 @@ def too_few_notifications(case: Case) -> str | None:
 
 def silent_tcp(case: Case) -> str | None:
     """Say that the KV cache did not cross the EFA."""
-    if not case.target.expects_efa or not case.reported_tokens:
+    if not case.target.expects_efa or not case.reported_tokens or not case.settled or case.efa_gaps:
         return None
     crossed = case.busy.efa_bytes
     if crossed is not None and crossed < case.least_efa_bytes:
@@ -393,16 +455,20 @@ def slow_transfer(case: Case) -> str | None:
 
 
 def efa_unread(case: Case) -> str | None:
-    """Say that the exporters that were deployed do not tell what crossed the EFA."""
-    target = case.target
-    if not target.expects_efa or case.busy.efa_bytes is not None or not case.reported_tokens:
+    """Say that those who were deployed to count do not tell what crossed the EFA."""
+    target, crossed = case.target, case.busy.efa_bytes
+    if not target.expects_efa or not case.reported_tokens:
         return None
-    if target.efa_exporters_missing:
-        return f"nobody counted what crossed the EFA: {target.efa_exporters_missing}"
-    reasons = [
-        f"`{url}`: {case.busy.unreadable[url]}" for url in target.efa_exporters if url in case.busy.unreadable
-    ]
-    return f"nobody counted what crossed the EFA: {'; '.join(reasons)}" if reasons else None
+    if crossed is None:
+        # a Prometheus may not be for this program to read, and its silence is a note
+        named = target.efa_exporters_missing or any(
+            url in case.busy.unreadable for url in target.efa_exporters
+        )
+        return f"nobody counted what crossed the EFA: {'; '.join(case.efa_gaps)}" if named else None
+    gaps = case.efa_gaps or (() if case.settled else (_too_soon(case),))
+    if crossed < case.least_efa_bytes and gaps:
+        return f"{crossed / 1e6:,.1f} MB are known to have crossed the EFA, and not all was counted: {'; '.join(gaps)}"
+    return None
 
 
 # Policies --------------------------------------------------------------------------------------------------------------
@@ -419,11 +485,24 @@ def reachable(case: Case) -> str | None:
 
 def unreadable(case: Case) -> str | None:
     """Say which workers cannot be read."""
-    workers = [*case.target.prefillers, *case.target.decoders]
-    hidden = [url for url in workers if url in case.busy.unreadable]
-    if hidden and not case.unanswered:
-        return "; ".join(f"`{url}` cannot be read: {case.busy.unreadable[url]}" for url in hidden)
-    return None
+    if case.unanswered:
+        return None
+    roles = {"prefiller": case.target.prefillers, "decoder": case.target.decoders}
+    says = [f"no {role} is known" for role, urls in roles.items() if not urls]
+    says += [
+        f"`{url}` cannot be read: {case.busy.unreadable[url]}"
+        for urls in roles.values()
+        for url in urls
+        if url in case.busy.unreadable
+    ]
+    return "; ".join(says) or None
+
+
+def router_unreadable(case: Case) -> str | None:
+    """Say that this project's router does not show what it decided."""
+    if not case.target.router_metrics or case.busy.router is not None or case.unanswered:
+        return None
+    return f"`{case.target.url}` shows no counters: {case.busy.unreadable.get(case.target.url, 'not read')}"
 
 
 def long_ones(case: Case) -> str:

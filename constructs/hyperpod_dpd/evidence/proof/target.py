@@ -18,6 +18,7 @@ class Target:
         model: name under which the model is served.
         prefillers: base URLs of the prefill workers; their `/metrics` are read.
         decoders: base URLs of the decode workers.
+        without_address: pods of workers that had no address yet.
         threshold_tokens: prompt tokens from which the router disaggregates; 0: always, None: never.
         path: `COMPLETIONS` or `CHAT`.
         router_metrics: whether `<url>/metrics` is this project's router. AWS's router shows none: the workers' counters
@@ -31,7 +32,8 @@ class Target:
         buffer_chunks: chunks in one rank's PD buffer of a decoder; None: not known.
         kv_bytes_per_token: bytes of one token's KV cache in all ranks; None: EFA counters must only move.
         efa_exporters: base URLs whose `/metrics` count the prefillers' EFA traffic; what is named here must be readable.
-        efa_exporters_missing: why none of the exporters that were deployed can be named; empty where none were.
+        efa_exporters_missing: why not all of the exporters that were deployed can be named; empty where all can, or none
+            were deployed.
         efa_query_url: base URL of a Prometheus that counts the cluster's EFA traffic, for exporters that cannot be
             reached, such as HyperPod's own.
         efa_query_region: region with which requests to that Prometheus are signed; None: unsigned.
@@ -52,6 +54,7 @@ class Target:
     prefillers: tuple[str, ...]
     decoders: tuple[str, ...]
     threshold_tokens: int | None
+    without_address: tuple[str, ...] = ()
     path: str = COMPLETIONS
     router_metrics: bool = True
     trusts_any_certificate: bool = False
