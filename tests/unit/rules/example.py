@@ -36,6 +36,9 @@ class Bad:
     at: str
     """Path of the finding."""
 
+    besides: tuple[str, ...] = ()
+    """Paths of everything else that the rule finds in the same case."""
+
     mentions: tuple[str, ...] = ()
     """What the message has to say: the numbers and names that were wrong."""
 

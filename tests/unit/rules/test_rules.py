@@ -63,9 +63,10 @@ def test_good_case_passes(rule: str, case: Mapping[str, Any]) -> None:
     [(example.rule, bad) for _, example in _EXAMPLES for bad in example.bad],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_case_is_found(rule: str, bad: Bad) -> None:
-    found = [problem for problem in _problems(rule, bad.case) if problem.path == bad.at]
-    assert found, f"nothing at {bad.at}: {[problem.path for problem in _problems(rule, bad.case)]}"
+def test_bad_case_is_found_and_nothing_beside_it(rule: str, bad: Bad) -> None:
+    problems = _problems(rule, bad.case)
+    assert sorted(problem.path for problem in problems) == sorted((bad.at, *bad.besides))
+    found = [problem for problem in problems if problem.path == bad.at]
     text = " ".join(
         f"{problem.says} {problem.given} {problem.computed} {problem.limit} {problem.fix}"
         for problem in found

@@ -6,7 +6,7 @@ from hyperpod_dpd.derive import ServingFacts, resolve_or_none
 from hyperpod_dpd.physics import GIB, worst_case_in_flight_bytes
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import deployment_rule
-from hyperpod_dpd.rules.serving.subjects import hands_over_through_lmcache, self_managed
+from hyperpod_dpd.rules.serving.subjects import self_managed
 from hyperpod_dpd.spec import Deployment
 
 
@@ -23,7 +23,8 @@ from hyperpod_dpd.spec import Deployment
 def expected_transfers_fit(deployment: Deployment) -> Iterator[Problem]:
     """A full buffer makes hand-offs wait; the router then decodes directly, and without it senders retry for ever."""
     facts = resolve_or_none(deployment)
-    if facts is None or not hands_over_through_lmcache(deployment) or facts.decode.pd_buffer.chunks == 0:
+    # no buffer with NIXL; DPD-SRV-106 speaks of one without a chunk
+    if facts is None or facts.decode.pd_buffer.chunks == 0:
         return
     yield from _expected(deployment, facts) if self_managed(deployment) else _worst_case(facts)
 

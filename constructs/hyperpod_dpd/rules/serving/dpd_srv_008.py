@@ -59,7 +59,7 @@ def _traffic(deployment: Deployment) -> Iterator[Problem]:
     estimates = routing.estimator == "characters" or not self_managed(deployment)
     if estimates and isinstance(routing.threshold_tokens, int):
         off = ESTIMATE_ERROR * routing.threshold_tokens
-        if routing.threshold_tokens and abs(traffic.input_tokens - routing.threshold_tokens) <= off:
+        if abs(traffic.input_tokens - routing.threshold_tokens) <= off:
             yield Problem(
                 path="routing.estimator",
                 says="typical prompts lie at the threshold, where an estimate decides by chance",

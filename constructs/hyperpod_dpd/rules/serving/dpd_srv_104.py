@@ -32,7 +32,7 @@ def longest_prompt_fits(deployment: Deployment) -> Iterator[Problem]:
                 given=f"{buffer.requested_bytes / GIB:g} GiB, `max_model_len_tokens: {facts.max_model_len_tokens}`",
                 computed=f"{buffer.chunks:,} chunks of {buffer.chunk_bytes:,} bytes per rank, "
                 f"{needed:,} needed",
-                limit=f"{needed * buffer.chunk_bytes / GIB:.2f} GiB",
+                limit=f"{needed * buffer.chunk_bytes / GIB:g} GiB",
                 fix=f"raise the buffer to {-(-needed * buffer.chunk_bytes // GIB)} GiB, or lower "
                 f"`max_model_len_tokens` to {buffer.longest_prompt_tokens}",
             )

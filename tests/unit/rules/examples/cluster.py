@@ -8,6 +8,19 @@ from tests.unit.rules.example import Bad, Example
 _EXISTING = {"eks_name": "shared", "hyperpod_name": "shared"}
 _PUBLIC = "cluster.public_access_cidrs"
 _NODES = "cluster.system_nodes"
+_LEAN_PLATFORM = {"platform.scraping": "none", "platform.external_secrets": False}
+"""Six pods on every system node, 23 beside them."""
+_PINNED = (
+    "vpc-cni",
+    "kube-proxy",
+    "eks-pod-identity-agent",
+    "coredns",
+    "cert-manager",
+    "metrics-server",
+    "aws-mountpoint-s3-csi-driver",
+    "aws-fsx-csi-driver",
+    "amazon-sagemaker-hyperpod-inference",
+)
 _ROLE = "arn:aws:iam::111122223333:role/Admin"
 _LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 
@@ -211,6 +224,11 @@ EXAMPLES = (
                 case={"cluster.addon_versions": {"aws-ebs-csi-driver": "v1.40.0-eksbuild.1"}},
                 at="cluster.addon_versions.aws-ebs-csi-driver",
             ),
+            Bad(
+                case={"cluster.addon_versions": {"velero": "v1.0.0-eksbuild.1"}},
+                at="cluster.addon_versions.velero",
+                mentions=("`velero`", "coredns", "remove it"),
+            ),
         ),
     ),
     Example(
@@ -220,6 +238,11 @@ EXAMPLES = (
             # build 10 is newer than build 2
             {"cluster.addon_versions": {"cert-manager": "v1.18.2-eksbuild.10"}},
             {"platform.inference_operator.version": "v1.3.0-eksbuild.1"},
+            {"platform.inference_operator": None},
+            # there is no oldest version of it
+            {"cluster.addon_versions": {"coredns": "v1.0.0-eksbuild.1"}},
+            # DPD-EKS-009 says this one
+            {"cluster.addon_versions": {"core-dns": "v1.13.2-eksbuild.21"}},
         ),
         bad=(
             Bad(
@@ -234,7 +257,12 @@ EXAMPLES = (
             Bad(
                 case={"cluster.addon_versions": {"coredns": "latest"}},
                 at="cluster.addon_versions.coredns",
-                mentions=("`latest`",),
+                mentions=("`latest`", "`coredns`"),
+            ),
+            Bad(
+                case={"cluster.addon_versions": {"cert-manager": "latest"}},
+                at="cluster.addon_versions.cert-manager",
+                mentions=("not a version", "`latest`"),
             ),
             Bad(
                 case={"platform.inference_operator.version": "v1.2.0-eksbuild.1"},
@@ -245,12 +273,27 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-EKS-011",
-        good=({}, {"cluster.kubernetes_version": "1.36"}),
+        good=(
+            {},
+            {"cluster.kubernetes_version": "1.36"},
+            {
+                "cluster.kubernetes_version": "1.31",
+                "cluster.addon_versions": dict.fromkeys(_PINNED, "v9.0.0-eksbuild.1"),
+            },
+        ),
         bad=(
             Bad(
                 case={"cluster.kubernetes_version": "1.31"},
                 at="cluster.kubernetes_version",
                 mentions=("`vpc-cni`, `kube-proxy`", "`cluster.addon_versions`", "1.32"),
+            ),
+            Bad(
+                case={
+                    "cluster.kubernetes_version": "1.31",
+                    "cluster.addon_versions": dict.fromkeys(_PINNED[:-1], "v9.0.0-eksbuild.1"),
+                },
+                at="cluster.kubernetes_version",
+                mentions=("for example of `amazon-sagemaker-hyperpod-inference`",),
             ),
         ),
     ),
@@ -264,7 +307,13 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-EKS-013",
-        good=({}, {f"{_NODES}.instance_type": "r6a.4xlarge"}, {f"{_NODES}.instance_type": "t3.xlarge"}),
+        good=(
+            {},
+            {f"{_NODES}.instance_type": "r6a.4xlarge"},
+            {f"{_NODES}.instance_type": "t3.xlarge"},
+            # DPD-EKS-012 says this one
+            {f"{_NODES}.instance_type": "m7g.xlarge"},
+        ),
         bad=tuple(
             Bad(case={f"{_NODES}.instance_type": name}, at=f"{_NODES}.instance_type", mentions=(name, "m6i"))
             for name in ("g6.xlarge", "ml.m5.xlarge", "m6i.xxlarge", "m6i")
@@ -275,13 +324,26 @@ EXAMPLES = (
         good=(
             {},
             {f"{_NODES}.instance_type": "m6i.large", f"{_NODES}.count": 3},
+            # 1 × (29 − 6) = 23 are just enough
+            {**_LEAN_PLATFORM, f"{_NODES}.instance_type": "m6i.large"},
+            # DPD-EKS-013 says this one
+            {f"{_NODES}.instance_type": "m6i"},
         ),
         bad=(
             # 1 × (29 − 6) = 23 < 27
             Bad(
                 case={f"{_NODES}.instance_type": "m6i.large"},
                 at=_NODES,
-                mentions=("29 pods each", "= 23", "27 pods"),
+                mentions=("29 pods each", "1 × (29 − 6 on every node) = 23", "27 pods"),
+            ),
+            Bad(
+                case={
+                    **_LEAN_PLATFORM,
+                    "platform.scraping": "collector",
+                    f"{_NODES}.instance_type": "m6i.large",
+                },
+                at=_NODES,
+                mentions=("24 pods",),
             ),
             Bad(
                 case={f"{_NODES}.instance_type": "t3.medium", f"{_NODES}.count": 3},

@@ -87,7 +87,11 @@ EXAMPLES = (
                 at="Resources.It.UpdateReplacePolicy",
                 mentions=("AWS::KMS::Key",),
             ),
-            Bad(case=_one("AWS::SageMaker::Cluster"), at="Resources.It.DeletionPolicy"),
+            Bad(
+                case=_one("AWS::SageMaker::Cluster"),
+                at="Resources.It.DeletionPolicy",
+                besides=("Resources.It.UpdateReplacePolicy",),
+            ),
             Bad(
                 case=_one("AWS::ECR::Repository", "Retain", "Retain", EmptyOnDelete=True),
                 at=_AT,

@@ -324,6 +324,8 @@ EXAMPLES = (
                     },
                 ),
                 at="Resources.Role.Properties.PolicyDocument",
+                besides=("Resources.Role.Properties.PolicyDocument",),
+                mentions=("wildcard", "every resource"),
             ),
         ),
     ),

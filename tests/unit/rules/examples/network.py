@@ -95,7 +95,7 @@ EXAMPLES = (
                 mentions=("egress",),
             ),
             Bad(case=_efa(Out=_self_rule("Egress")), at="Resources.Efa", mentions=("ingress",)),
-            Bad(case=_efa(), at="Resources.Efa"),
+            Bad(case=_efa(), at="Resources.Efa", besides=("Resources.Efa",), mentions=("ingress", "egress")),
             Bad(
                 case=_efa(In=_self_rule("Ingress"), Out=_self_rule("Egress", IpProtocol="tcp")),
                 at="Resources.Efa",
@@ -104,6 +104,7 @@ EXAMPLES = (
             Bad(
                 case={"Resources": {**_efa("Nodes")["Resources"], "Cluster": _cluster_with({"Ref": "Efa"})}},
                 at="Resources.Efa",
+                besides=("Resources.Efa",),
             ),
         ),
     ),
@@ -293,14 +294,23 @@ EXAMPLES = (
             Bad(
                 case={"network.egress": "closed"},
                 at="cluster.dependencies_chart.source",
+                besides=("platform.images.mirror_public_images",),
                 mentions=("GitHub",),
             ),
             Bad(
-                case={"network.egress": "closed", "model.source": {"type": "huggingface"}},
+                case={
+                    "network.egress": "closed",
+                    "cluster.dependencies_chart.source": "s3",
+                    "platform.images.mirror_public_images": True,
+                    "model.source": {"type": "huggingface"},
+                },
                 at="model.source.type",
                 mentions=("Hugging Face",),
             ),
-            Bad(case={"network.egress": "closed"}, at="platform.images.mirror_public_images"),
+            Bad(
+                case={"network.egress": "closed", "cluster.dependencies_chart.source": "s3"},
+                at="platform.images.mirror_public_images",
+            ),
         ),
     ),
     Example(

@@ -107,6 +107,8 @@ EXAMPLES = (
             _P5EN,
             # DPD-HP-001 says this one
             {"hyperpod.instance_groups.1.instance_type": "ml.g5.48xlarge"},
+            # DPD-SRV-002 says this one
+            {"serving.tensor_parallel": 6},
         ),
         bad=(
             Bad(case={"model.name": "llama-5"}, at="model.name", mentions=("`name: llama-5`",)),
@@ -121,7 +123,7 @@ EXAMPLES = (
             Bad(
                 case={"serving.decode.gpus": 4},
                 at="serving.decode.gpus",
-                mentions=("`gpus: 4`", "`tensor_parallel: 8`"),
+                mentions=("a decode worker's", "`gpus: 4`", "`tensor_parallel: 8`"),
             ),
         ),
     ),
@@ -132,7 +134,12 @@ EXAMPLES = (
             Bad(
                 case={"serving.tensor_parallel": 6},
                 at="serving.tensor_parallel",
-                mentions=("`tensor_parallel: 6`", "1, 2, 4, 8"),
+                mentions=(
+                    "`llama-3.3-70b-instruct` cannot be divided",
+                    "64 attention heads",
+                    "`tensor_parallel: 6`",
+                    "1, 2, 4, 8",
+                ),
             ),
         ),
     ),
@@ -143,7 +150,17 @@ EXAMPLES = (
             Bad(
                 case={"serving.tensor_parallel": 2},
                 at="serving.prefill",
-                mentions=("weights 65.7 GiB", "reserve 4.0 GiB", "16,384-token sequence 2.5 GiB", "68.5 GiB"),
+                besides=("serving.decode", "serving.baseline.gpu_memory_utilization"),
+                mentions=(
+                    "a prefill worker",
+                    "weights 65.7 GiB",
+                    "reserve 4.0 GiB",
+                    "16,384-token sequence 2.5 GiB",
+                    "= 72.2 GiB per GPU",
+                    "68.5 GiB",
+                    "beside a PD buffer of 8.0 GiB",
+                    "lower `max_model_len_tokens` or `pd_buffer_gib`",
+                ),
             ),
             Bad(
                 case={"serving.decode.gpu_memory_utilization": 0.2}, at="serving.decode", mentions=("0.2 of",)
@@ -153,7 +170,9 @@ EXAMPLES = (
                 at="serving.baseline.gpu_memory_utilization",
                 mentions=(
                     "a colocated worker of the baseline does not fit on `ml.p5.48xlarge`",
-                    "0.1 GiB: 0.001 of",
+                    "`tensor_parallel: 8`, `weights: bf16`, `max_model_len_tokens: 16384`",
+                    "`gpu_memory_utilization: 0.001`",
+                    "0.1 GiB: 0.001 of 79.6 GiB",
                 ),
             ),
         ),
@@ -165,17 +184,31 @@ EXAMPLES = (
             {"traffic.concurrency": REMOVED},
             {**_NIXL, "traffic.concurrency": 5000},
             {**_OPERATOR, "serving.prefill.max_num_seqs": 12},
+            {**_OPERATOR, "serving.transfer.pd_buffer_gib": 10.0},
+            {"traffic.concurrency": 102, "serving.decode.replicas": 2},
+            # DPD-SRV-106 says this one
+            {"serving.transfer.pd_buffer_gib": 0.001},
         ),
         bad=(
             Bad(
                 case={"traffic.concurrency": 52},
                 at="serving.transfer.pd_buffer_gib",
-                mentions=("`concurrency: 52`", "51 such prompts", "16 of 819 chunks"),
+                mentions=(
+                    "`concurrency: 52` prompts of 4,096 tokens",
+                    "`serving.decode.replicas: 1`",
+                    "51 such prompts",
+                    "16 of 819 chunks",
+                ),
             ),
             Bad(
                 case=_OPERATOR,
                 at="serving.transfer.pd_buffer_gib",
-                mentions=("10.0 GiB", "8.0 GiB", "12 prompts of full length"),
+                mentions=(
+                    "`max_num_seqs: 16` × `max_model_len_tokens: 16384`",
+                    "10.0 GiB",
+                    "8.0 GiB",
+                    "12 prompts of full length",
+                ),
             ),
         ),
     ),
@@ -210,7 +243,11 @@ EXAMPLES = (
                 at="serving.decode.scaling.maximum",
                 mentions=("`maximum: 2`", "`backend: self-managed`"),
             ),
-            Bad(case={**_OPERATOR, "serving.prefill.replicas": 0}, at="serving.prefill.replicas"),
+            Bad(
+                case={**_OPERATOR, "serving.prefill.replicas": 0},
+                at="serving.prefill.replicas",
+                mentions=("`replicas: 0`", "at least 1"),
+            ),
         ),
     ),
     Example(
@@ -219,13 +256,18 @@ EXAMPLES = (
             {"traffic.concurrency": 64},
             {"model.name": "qwen2.5-72b-instruct"},
             {"routing.estimator": "characters", "traffic.input_tokens": 8192},
+            {"traffic.concurrency": REMOVED},
+            # a quarter of 4,096 away is near, one token more is not
+            {"routing.estimator": "characters", "traffic.input_tokens": 5121},
+            {"routing.estimator": "characters", "traffic.input_tokens": 3071},
             {"routing.estimator": "characters", "routing.threshold_tokens": 0},
+            {"routing.estimator": "characters", "routing.threshold_tokens": "never"},
         ),
         bad=(
             Bad(
                 case={"model.name": "llama-3.1-8b-instruct"},
                 at="model.name",
-                mentions=("8.0 billion", "dense"),
+                mentions=("`name: llama-3.1-8b-instruct`", "8.0 billion", "dense"),
             ),
             Bad(
                 case={"model.name": "mixtral-8x22b-instruct"},
@@ -234,10 +276,17 @@ EXAMPLES = (
             ),
             Bad(case={"traffic.concurrency": 65}, at="traffic.concurrency", mentions=("65", "64")),
             Bad(
-                case={"routing.estimator": "characters", "traffic.input_tokens": 5000},
+                case={"routing.estimator": "characters", "traffic.input_tokens": 5120},
                 at="routing.estimator",
-                mentions=("`input_tokens: 5000`", "`threshold_tokens: 4096`"),
+                mentions=("`input_tokens: 5120`", "`threshold_tokens: 4096`", "25%"),
             ),
+            Bad(
+                case={"routing.estimator": "characters", "traffic.input_tokens": 3072},
+                at="routing.estimator",
+                mentions=("`input_tokens: 3072`",),
+            ),
+            # the operator's router counts characters, whatever the deployment says
+            Bad(case={**_OPERATOR, "routing.estimator": "tokens"}, at="routing.estimator"),
         ),
     ),
     Example(
@@ -250,7 +299,7 @@ EXAMPLES = (
             Bad(
                 case={"serving.decode.replicas": 2},
                 at="hyperpod.instance_groups[1].count",
-                mentions=("`count: 1`", "2 nodes"),
+                mentions=("group `decode`", "`count: 1`", "2 nodes", "set `count: 2`"),
             ),
             Bad(
                 case={"serving.prefill.scaling": {"maximum": 3}},
@@ -322,12 +371,14 @@ EXAMPLES = (
             Bad(
                 case={"serving.transfer.port_epochs": 13},
                 at="serving.transfer.alloc_port_base",
-                mentions=("7300-7403", "7400-7503", "8 ranks × 13 epochs", "`alloc_port_base: 7501`"),
-            ),
-            Bad(
-                case={"serving.transfer.port_epochs": 13},
-                at="serving.transfer.alloc_port_base",
-                mentions=("port 7500",),
+                besides=("serving.transfer.alloc_port_base",),
+                mentions=(
+                    "7300-7403",
+                    "7400-7503",
+                    "8 ranks × 13 epochs",
+                    "`alloc_port_base: 7501`",
+                    "port 7500",
+                ),
             ),
             Bad(
                 case={"serving.transfer.init_port_base": 7990},
@@ -352,7 +403,17 @@ EXAMPLES = (
             Bad(
                 case={"serving.transfer.pd_buffer_gib": 0.62},
                 at="serving.transfer.pd_buffer_gib",
-                mentions=("63 chunks", "64 needed", "10,485,760 bytes", "16128"),
+                besides=("serving.transfer.pd_buffer_gib",),
+                mentions=(
+                    "the prefill PD buffer",
+                    "the decode PD buffer",
+                    "63 chunks",
+                    "64 needed",
+                    "10,485,760 bytes",
+                    "0.625 GiB",
+                    "raise the buffer to 1 GiB",
+                    "16128",
+                ),
             ),
             Bad(
                 case={"serving.transfer.decode_pd_buffer_gib": 0.25},
@@ -382,7 +443,12 @@ EXAMPLES = (
             Bad(
                 case={"serving.transfer.pd_buffer_gib": 0.0097},
                 at="serving.transfer.pd_buffer_gib",
-                mentions=("10,485,760 bytes per chunk of 256 tokens",),
+                besides=("serving.transfer.pd_buffer_gib",),
+                mentions=(
+                    "the prefill PD buffer",
+                    "the decode PD buffer",
+                    "10,485,760 bytes per chunk of 256 tokens",
+                ),
             ),
         ),
     ),
@@ -704,11 +770,13 @@ EXAMPLES = (
             Bad(
                 case={"serving.engine.nixl": "0.8.0"},
                 at="serving.engine.nixl",
-                mentions=("overflows", "32 EFA devices"),
+                besides=("serving.engine.nixl",),
+                mentions=("overflows", "a prefill worker", "a decode worker", "32 EFA devices"),
             ),
             Bad(
                 case={"serving.engine.nixl": "0.8.1", "serving.tensor_parallel": 4},
                 at="serving.engine.nixl",
+                besides=("serving.engine.nixl",),
                 mentions=("wrong EFA devices", "4 GPUs and 16 EFA devices"),
             ),
         ),
@@ -749,11 +817,19 @@ EXAMPLES = (
             Bad(
                 case={"serving.shared_memory_gib": 1665},
                 at="serving.shared_memory_gib",
-                mentions=("1793 GiB needed with 32 EFA devices", "1792 GiB", "at most 1664"),
+                besides=("serving.shared_memory_gib",),
+                mentions=(
+                    "a prefill worker",
+                    "a decode worker",
+                    "1793 GiB needed with 32 EFA devices",
+                    "1792 GiB",
+                    "at most 1664",
+                ),
             ),
             Bad(
                 case={"serving.shared_memory_gib": 1664, "serving.huge_pages_mib": 1026},
                 at="serving.shared_memory_gib",
+                besides=("serving.shared_memory_gib",),
                 mentions=("1790 GiB",),
             ),
         ),
