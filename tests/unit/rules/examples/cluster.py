@@ -90,6 +90,13 @@ def _literally(key: str, value: str) -> dict[str, Any]:
     return _only(_addon("amazon-sagemaker-hyperpod-inference", ConfigurationValues=configuration))
 
 
+def _after_a_reference(value: object) -> dict[str, Any]:
+    """Return a template with the inference add-on whose configuration refers to something else before the role."""
+    parts = ['{"region":"', {"Ref": "AWS::Region"}, '","executionRoleArn":"', value, '"}']
+    return _only(_addon("amazon-sagemaker-hyperpod-inference", ConfigurationValues={"Fn::Join": ["", parts]}))
+
+
+_WITH_PREFIX = "arn:aws:iam::111122223333:role/SageMakerHyperPodInferenceRole"
 _ROLE_OF_OPERATOR = "Resources.It.Properties.ConfigurationValues.executionRoleArn"
 _TLS = "Resources.It.Properties.ConfigurationValues.tlsCertificateS3Bucket"
 
@@ -345,6 +352,22 @@ EXAMPLES = (
                 at=_NODES,
                 mentions=("24 pods",),
             ),
+            # the agent of the collector takes the place of the add-on's node exporter
+            Bad(
+                case={"platform.observability_addon": False, f"{_NODES}.instance_type": "m6i.large"},
+                at=_NODES,
+                mentions=("1 × (29 − 6 on every node) = 23", "24 pods"),
+            ),
+            Bad(
+                case={
+                    **_LEAN_PLATFORM,
+                    "platform.inference_operator": None,
+                    "platform.observability_addon": False,
+                    f"{_NODES}.instance_type": "t3.small",
+                },
+                at=_NODES,
+                mentions=("1 × (11 − 5 on every node) = 6", "14 pods"),
+            ),
             Bad(
                 case={f"{_NODES}.instance_type": "t3.medium", f"{_NODES}.count": 3},
                 at=_NODES,
@@ -453,6 +476,16 @@ EXAMPLES = (
                 mentions=("64 hexadecimal digits",),
             ),
             Bad(
+                case={"cluster.dependencies_chart": {"source": "s3", "s3_uri": "s3://charts/x"}},
+                at="cluster.dependencies_chart.sha256",
+                mentions=("no `sha256`",),
+            ),
+            Bad(
+                case={"cluster.dependencies_chart": {"sha256": "0a" * 32}},
+                at="cluster.dependencies_chart.sha256",
+                mentions=("`source: git`",),
+            ),
+            Bad(
                 case={"cluster.dependencies_chart": {"s3_uri": "s3://charts/x"}},
                 at="cluster.dependencies_chart.s3_uri",
                 mentions=("`source: git`",),
@@ -523,6 +556,7 @@ EXAMPLES = (
         good=(
             {"Resources": {"A": _entry("a"), "B": _entry({"Fn::GetAtt": ["Role", "Arn"]})}},
             {"Resources": {"A": _entry("a", Type="HYPERPOD_LINUX")}},
+            {"Resources": {"A": _entry("a", Type="STANDARD", AccessPolicies=[])}},
         ),
         bad=(
             Bad(
@@ -599,14 +633,24 @@ EXAMPLES = (
     Example(
         rule="DPD-EKS-033",
         # m6i.xlarge: 4 − 0.06 − 0.01 − 2 × 0.005 = 3.92 CPUs, less 0.5 for the node's own pods
-        good=({}, {"routing.cpu": 3.4}),
+        good=(
+            {},
+            {"routing.cpu": 3.42},
+            {"routing.memory_gib": 13},
+            # DPD-EKS-013 says this one
+            {f"{_NODES}.instance_type": "m6i"},
+        ),
         bad=(
             Bad(
                 case={"routing.cpu": 4.0},
                 at="routing.cpu",
                 mentions=("`routing.cpu: 4`", "3.42 CPUs", "m6i.xlarge"),
             ),
-            Bad(case={"routing.memory_gib": 16}, at="routing.memory_gib", mentions=("GiB",)),
+            Bad(
+                case={"routing.memory_gib": 14},
+                at="routing.memory_gib",
+                mentions=("`routing.memory_gib: 14`", "13.39 GiB"),
+            ),
         ),
     ),
     Example(
@@ -645,6 +689,26 @@ EXAMPLES = (
                 at="Resources.Cluster",
                 mentions=("out of",),
             ),
+            # another cluster's group
+            Bad(
+                case=_with(
+                    _cluster(),
+                    In=_ingress(_CLUSTER_GROUP, _EFA_GROUP),
+                    Out=_ingress(_EFA_GROUP, {"Fn::GetAtt": ["Other", "ClusterSecurityGroupId"]}),
+                ),
+                at="Resources.Cluster",
+                mentions=("out of",),
+            ),
+            # something else of the cluster than its group
+            Bad(
+                case=_with(
+                    _cluster(),
+                    In=_ingress(_CLUSTER_GROUP, _EFA_GROUP),
+                    Out=_ingress(_EFA_GROUP, {"Fn::GetAtt": ["Cluster", "Arn"]}),
+                ),
+                at="Resources.Cluster",
+                mentions=("out of",),
+            ),
             Bad(
                 case=_with(_cluster(), Out=_ingress(_EFA_GROUP, _CLUSTER_GROUP)),
                 at="Resources.Cluster",
@@ -665,7 +729,8 @@ EXAMPLES = (
         rule="DPD-EKS-036",
         good=(
             _operator_role(RoleName="SageMakerHyperPodInference-mine"),
-            _literally("executionRoleArn", "arn:aws:iam::111122223333:role/SageMakerHyperPodInferenceRole"),
+            _literally("executionRoleArn", _WITH_PREFIX),
+            _after_a_reference(_WITH_PREFIX),
             _only(_CNI),
         ),
         bad=(
@@ -675,6 +740,16 @@ EXAMPLES = (
                 case=_literally("executionRoleArn", "arn:aws:iam::111122223333:role/mine"),
                 at=_ROLE_OF_OPERATOR,
                 mentions=("`mine`",),
+            ),
+            Bad(
+                case=_after_a_reference("arn:aws:iam::111122223333:role/mine"),
+                at=_ROLE_OF_OPERATOR,
+                mentions=("`mine`",),
+            ),
+            Bad(
+                case=_after_a_reference({"Fn::GetAtt": ["Role", "Arn"]}),
+                at=_ROLE_OF_OPERATOR,
+                mentions=("no explicit name",),
             ),
             Bad(case=_literally("alb", "no role"), at=_ROLE_OF_OPERATOR),
         ),

@@ -26,9 +26,11 @@ _LOCKED = {
 }
 
 
-def _bucket(*, effect: str = "Deny", **changes: Any) -> dict[str, Any]:
+_WITHOUT_TLS = {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def _bucket(*, effect: str = "Deny", condition: object = _WITHOUT_TLS, **changes: Any) -> dict[str, Any]:
     given = {key: value for key, value in {**_LOCKED, **changes}.items() if value is not None}
-    condition = {"Bool": {"aws:SecureTransport": "false"}}
     statement = {"Effect": effect, "Action": "s3:*", "Principal": {"AWS": "*"}, "Condition": condition}
     policy = {"Bucket": {"Ref": "It"}, "PolicyDocument": {"Statement": [statement]}}
     template = _one("AWS::S3::Bucket", **given)
@@ -36,11 +38,20 @@ def _bucket(*, effect: str = "Deny", **changes: Any) -> dict[str, Any]:
     return template
 
 
-def _key(principal: object, *, condition: object = None, rotates: bool = True) -> dict[str, Any]:
-    statement = {"Effect": "Allow", "Action": "kms:*", "Resource": "*", "Principal": principal}
-    if condition:
-        statement["Condition"] = condition
-    return _one("AWS::KMS::Key", EnableKeyRotation=rotates, KeyPolicy={"Statement": [statement]})
+def _key(
+    *principals: object, effect: str = "Allow", condition: object = None, rotates: bool = True
+) -> dict[str, Any]:
+    statements = [
+        {
+            "Effect": effect,
+            "Action": "kms:*",
+            "Resource": "*",
+            "Principal": principal,
+            **({"Condition": condition} if condition else {}),
+        }
+        for principal in principals
+    ]
+    return _one("AWS::KMS::Key", EnableKeyRotation=rotates, KeyPolicy={"Statement": statements})
 
 
 _ROOT = {"AWS": "arn:aws:iam::111122223333:root"}
@@ -111,15 +122,26 @@ EXAMPLES = (
                 at=_AT,
                 mentions=("versioning",),
             ),
+            Bad(case=_bucket(VersioningConfiguration=None), at=_AT, mentions=("versioning",)),
             Bad(case=_bucket(effect="Allow"), at=_AT, mentions=("TLS",)),
+            # it denies something, but not requests without TLS
+            Bad(case=_bucket(condition=None), at=_AT, mentions=("TLS",)),
+            Bad(case=_bucket(condition={"Bool": {"aws:SecureTransport": "true"}}), at=_AT, mentions=("TLS",)),
         ),
     ),
     Example(
         rule="DPD-DATA-005",
-        good=(_key(_ROOT), _key("*", condition={"StringEquals": {"kms:CallerAccount": "111122223333"}})),
+        good=(
+            _key(_ROOT),
+            _key(_ROOT["AWS"]),
+            _key("*", condition={"StringEquals": {"kms:CallerAccount": "111122223333"}}),
+            _key("*", effect="Deny"),
+            _one("AWS::KMS::Key", EnableKeyRotation=True),
+        ),
         bad=(
             Bad(case=_key("*"), at=f"{_AT}.KeyPolicy"),
             Bad(case=_key({"AWS": ["*"]}), at=f"{_AT}.KeyPolicy"),
+            Bad(case=_key(_ROOT, "*"), at=f"{_AT}.KeyPolicy"),
             Bad(case=_key(_ROOT, rotates=False), at=f"{_AT}.EnableKeyRotation", mentions=("False",)),
         ),
     ),
@@ -232,6 +254,8 @@ EXAMPLES = (
     Example(
         rule="DPD-DATA-013",
         good=(
+            # nothing to import
+            {"model.source": {"type": "huggingface"}},
             {"model.imported_from": {"type": "s3", "uri": "s3://mine/llama"}},
             {
                 "model.imported_from": {"type": "s3", "uri": "s3://mine/llama"},
@@ -413,6 +437,7 @@ EXAMPLES = (
     Example(
         rule="DPD-DATA-017",
         good=(
+            {"platform.images": _MIRRORED},
             {"serving.engine.image": "registry.example/vllm"},
             {"serving.engine.image": "registry.example:5000/vllm:1", "platform.images": _MIRRORED},
             {"serving.engine.image": _BY_DIGEST, "platform.images": _MIRRORED},

@@ -73,6 +73,11 @@ EXAMPLES = (
                 mentions=("`prefill`", "p5.48xlarge", "`ml.p5.48xlarge`"),
             ),
             Bad(case={f"{_GROUPS}.1.instance_type": "ml.g6.48xlarge"}, at=f"{_GROUPS}[1].instance_type"),
+            Bad(
+                case={f"{_GROUPS}.1.instance_type": "h100"},
+                at=f"{_GROUPS}[1].instance_type",
+                mentions=("`instance_type: h100`", "choose one of these types"),
+            ),
         ),
     ),
     Example(
@@ -249,12 +254,18 @@ EXAMPLES = (
         good=(
             {f"{_GROUPS}.0.name": "a" * 63, "hyperpod.cluster_name": "Cluster-1"},
             {f"{_GROUPS}.0.name": "a--b"},
+            {f"{_GROUPS}.0.name": f"a{'-' * 61}b"},
         ),
         bad=(
             Bad(
                 case={f"{_GROUPS}.0.name": "a" * 64},
                 at=f"{_GROUPS}[0].name",
                 mentions=("64 characters", "1 to 63"),
+            ),
+            Bad(
+                case={f"{_GROUPS}.0.name": f"a{'-' * 62}b"},
+                at=f"{_GROUPS}[0].name",
+                mentions=("64 characters",),
             ),
             Bad(case={f"{_GROUPS}.0.name": "pre_fill"}, at=f"{_GROUPS}[0].name", mentions=("`pre_fill`",)),
             Bad(case={f"{_GROUPS}.0.name": "prefill-"}, at=f"{_GROUPS}[0].name"),
