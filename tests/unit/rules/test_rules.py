@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from hyperpod_dpd.rules import Problem, Rule, Subject, check, rules
+from hyperpod_dpd.rules import Problem, Rule, Subject, check, check_template, rules
 from hyperpod_dpd.rules.registry import DeploymentCheck, TemplateCheck
 from hyperpod_dpd.spec.load import load
 from tests.unit.rules.example import Bad, Example, default_data, deployment
@@ -73,6 +73,21 @@ def test_bad_case_is_found_and_nothing_beside_it(rule: str, bad: Bad) -> None:
     )
     for word in bad.mentions:
         assert word in text
+
+
+@pytest.mark.parametrize("area", sorted(_AREAS))
+def test_no_rule_stumbles_over_what_another_one_finds(area: str) -> None:
+    """A deployment with a value that one rule refuses goes through all of them, and the finding is among theirs."""
+    for example in (example for place, example in _EXAMPLES if place == area):
+        for bad in example.bad:
+            assert example.rule in _said(example.rule, bad.case), (example.rule, bad.at)
+
+
+def _said(rule_id: str, case: Mapping[str, Any]) -> set[str]:
+    if rules()[rule_id].subject is Subject.TEMPLATE:
+        return {finding.rule for finding in check_template(case)}
+    report = check(deployment(case))
+    return {finding.rule for finding in (*report.findings, *report.acknowledged)}
 
 
 def test_every_checked_rule_has_a_good_and_a_bad_case() -> None:
