@@ -36,6 +36,7 @@ FULL = series("dpd_router_handoff_hits_total", result="full")
 MISS = series("dpd_router_handoff_hits_total", result="miss")
 TX = bare("node_amazonefa_tx_bytes", device="rdmap0", node="node-1", job="dpd-efa")
 RX = bare("node_amazonefa_rx_bytes", device="rdmap0", node="node-1", job="dpd-efa")
+TEMPERATURE = bare("DCGM_FI_DEV_GPU_TEMP", gpu="3", node="node-1", job="dpd-dcgm")
 XID = {"gpu": "3", "Hostname": "node-1", "job": "dpd-dcgm"}
 
 
@@ -217,8 +218,16 @@ CASES = (
     ),
     Case(
         alert="DpdKvNotReused",
-        fires={DISAGGREGATED: "0+30x50", EXTERNAL_HITS: "9x50"},
-        silent={DISAGGREGATED: "9x50", EXTERNAL_HITS: "9x50"},
+        fires={DISAGGREGATED: "0+30x50", EXTERNAL_HITS: "9x50", UP_DECODE: "1x50"},
+        silent={DISAGGREGATED: "9x50", EXTERNAL_HITS: "9x50", UP_DECODE: "1x50"},
+        summary="decoders do not find the KV cache of 100% of the hand-offs",
+        labels={},
+    ),
+    Case(
+        alert="DpdKvNotReused",
+        fires={DISAGGREGATED: "0+30x50", UP_DECODE: "1x50"},
+        # what decoders found that cannot be read, nobody knows
+        silent={DISAGGREGATED: "0+30x50", UP_DECODE: "0x50"},
         summary="decoders do not find the KV cache of 100% of the hand-offs",
         labels={},
     ),
@@ -366,6 +375,38 @@ CASES = (
         variant="own exporters",
     ),
     Case(
+        alert="DpdEfaCountersMissing",
+        fires={UP_PREFILL: "1x50", TX: "0x5"},
+        silent={UP_PREFILL: "1x50", TX: "0x50"},
+        summary="nobody counts what crosses the EFA of the cluster",
+        labels={},
+    ),
+    Case(
+        alert="DpdEfaCountersMissing",
+        # another node's exporter says nothing about this one
+        fires={UP_PREFILL: "1x50", TX.replace("node-1", "node-9"): "0x50"},
+        silent={UP_PREFILL: "1x50", TX: "0x50"},
+        summary="nobody counts what crosses the EFA of node-1",
+        labels={"node": "node-1"},
+        variant="own exporters",
+    ),
+    Case(
+        alert="DpdGpuCountersMissing",
+        fires={UP_DECODE: "1x50", TEMPERATURE: "40x5"},
+        # without workers nobody needs to know
+        silent={UP_DECODE: "0x50"},
+        summary="nobody looks at the GPUs of the cluster",
+        labels={},
+    ),
+    Case(
+        alert="DpdGpuCountersMissing",
+        fires={UP_PREFILL: "1x50", series("up", job="dpd-dcgm", node="node-1"): "0x50"},
+        silent={UP_PREFILL: "1x50", TEMPERATURE: "40x50"},
+        summary="nobody looks at the GPUs of node-1",
+        labels={"node": "node-1"},
+        variant="own exporters",
+    ),
+    Case(
         alert="DpdEfaErrors",
         fires={bare("node_amazonefa_rdma_write_wr_err", device="rdmap0"): "0+1x50"},
         silent={bare("node_amazonefa_rdma_write_wr_err", device="rdmap0"): "4x50"},
@@ -392,7 +433,7 @@ CASES = (
 OPERATOR_CASES = (
     Case(
         alert="DpdKvNotReused",
-        fires={PREFILLED: "0+30x50", EXTERNAL_HITS: "0x50"},
+        fires={PREFILLED: "0+30x50", EXTERNAL_HITS: "0x50", UP_DECODE: "1x50"},
         silent={PREFILLED: "0+30x50", EXTERNAL_HITS: "0+1000x50"},
         summary="decoders do not find the KV cache of 100% of the hand-offs",
         labels={},
@@ -458,6 +499,7 @@ HEALTHY: Mapping[str, str] = {
     series("vllm:num_preemptions_total", **DECODE): "0x200",
     series("vllm:num_requests_waiting", **PREFILL): "0 3 1 4 1 5 9 2 6 5 3 5x190",
     bare("DCGM_FI_DEV_XID_ERRORS", **XID): "0x200",
+    TEMPERATURE: "40x200",
     bare("node_amazonefa_rdma_write_wr_err", device="rdmap0"): "0x200",
     **histogram("vllm:time_to_first_token_seconds", "1.0", "100", "100", **PREFILL),
     **histogram("vllm:inter_token_latency_seconds", "0.05", "100", "100", **DECODE),

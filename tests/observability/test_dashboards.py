@@ -136,3 +136,12 @@ def test_no_configmaps_without_a_grafana_on_the_cluster(choice: str) -> None:
     assert not [
         entry for entry in of_kind(objects, "ConfigMap") if "grafana" in json.dumps(entry["metadata"])
     ]
+
+
+def test_a_number_is_that_of_now_and_no_color_calls_it_good() -> None:
+    panels = [panel for board in BOARDS for panel in graphs(board) if panel["type"] == "stat"]
+    assert panels
+    for panel in panels:
+        # of a range, the last number of a series that has ended would be shown
+        assert all(target["instant"] and not target.get("range") for target in panel["targets"])
+        assert panel["options"]["colorMode"] == "none"

@@ -61,20 +61,20 @@ def _panel(panel: Panel, number: int, place: Place) -> stat.Panel | timeseries.P
         .grid_pos(_grid(place))
     )
     for letter, query in zip("ABCDEFGH", panel.queries, strict=False):
-        made.with_target(
-            prometheus.Dataquery()
-            .ref_id(letter)
-            .expr(query.expression)
-            .legend_format(query.legend)
-            .datasource(_SOURCE)
-        )
+        asked = prometheus.Dataquery().ref_id(letter).expr(query.expression)
+        if panel.kind == "stat":
+            # of a range, the last number of a series that ended long ago would be shown as today's
+            asked.instant()
+        made.with_target(asked.legend_format(query.legend).datasource(_SOURCE))
     return made
 
 
 def _stat() -> stat.Panel:
     return (
         stat.Panel()
-        .graph_mode(common_models.BigValueGraphMode.AREA)
+        .graph_mode(common_models.BigValueGraphMode.NONE)
+        # Grafana's own colors begin with green, whatever the number
+        .color_mode(common_models.BigValueColorMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     )
 

@@ -110,7 +110,9 @@ def hand_off_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
     hits = scope.total_rate("vllm:external_prefix_cache_hits_total", role("decode"))
     missed = scope.total_rate("dpd_router_handoff_hits_total", 'result=~"miss|partial"')
     judged = scope.total_rate("dpd_router_handoff_hits_total", 'result=~"full|miss|partial"')
-    none_found = f"(({handed_off} > 0) unless ({hits} > 0)) * 0 + 1"
+    # of decoders that cannot be read nobody knows what they find, and another alert speaks
+    readable = scope.series("up", 'job="dpd-decode"')
+    none_found = f"((({handed_off} > 0) unless ({hits} > 0)) * 0 + 1 and sum({readable}) > 0)"
     many_missed = f"{missed} / ({judged} > 0) > {MISS_LIMIT:g}"
     yield Alert(
         name="DpdKvNotReused",
@@ -278,6 +280,15 @@ def fabric_alerts(scope: Scope, deployment: Deployment, facts: ServingFacts) -> 
             description=f"A hand-off is at least {tokens} tokens or {least_bytes / 1e6:.0f} MB, and less than "
             f"{EFA_SHARE:.0%} of that was counted: NIXL fell back to TCP, or no EFA counters arrive.",
         )
+    yield Alert(
+        name="DpdEfaCountersMissing",
+        expression=_unwatched(scope, _efa("node_amazonefa_tx_bytes", own=own), own=own),
+        pending="10m",
+        severity=Severity.WARNING,
+        summary=f"nobody counts what crosses the EFA of {_where(own=own)}",
+        description="Workers run there and no exporter shows EFA counters: errors and dropped packets are not seen, and "
+        "silent TCP only while prompts are handed over.",
+    )
     counters = ("rdma_read_wr_err", "rdma_write_wr_err", "rx_drops")
     sums = (f"increase({_efa(f'node_amazonefa_{counter}', own=own)}[10m]) > 0" for counter in counters)
     yield Alert(
@@ -290,9 +301,20 @@ def fabric_alerts(scope: Scope, deployment: Deployment, facts: ServingFacts) -> 
     )
 
 
-def gpu_alerts(deployment: Deployment) -> Iterator[Alert]:
-    """Yield the alert about GPUs that fail."""
-    gpu = "DCGM_FI_DEV_XID_ERRORS" + ('{job="dpd-dcgm"}' if _own_exporters(deployment) else "")
+def gpu_alerts(scope: Scope, deployment: Deployment) -> Iterator[Alert]:
+    """Yield the alerts about GPUs that fail, and about those of which nobody would know."""
+    own = _own_exporters(deployment)
+    job = '{job="dpd-dcgm"}' if own else ""
+    gpu = f"DCGM_FI_DEV_XID_ERRORS{job}"
+    yield Alert(
+        name="DpdGpuCountersMissing",
+        # there from the start, whatever happens to a GPU
+        expression=_unwatched(scope, f"DCGM_FI_DEV_GPU_TEMP{job}", own=own),
+        pending="10m",
+        severity=Severity.WARNING,
+        summary=f"nobody looks at the GPUs of {_where(own=own)}",
+        description="Workers run there and no exporter shows their GPUs: an Xid is not seen.",
+    )
     yield Alert(
         name="DpdGpuXid",
         expression=f"{gpu} > 0 and (changes({gpu}[15m]) > 0 or ({gpu} unless {gpu} offset 15m))",
@@ -309,6 +331,18 @@ def _own_exporters(deployment: Deployment) -> bool:
 
 def _efa(metric: str, *, own: bool) -> str:
     return f'{metric}{{job="dpd-efa"}}' if own else metric
+
+
+def _unwatched(scope: Scope, metric: str, *, own: bool) -> str:
+    """Return where workers can be read and `metric` is not there: node by node, or of the cluster with an add-on's."""
+    workers = scope.series("up", 'job=~"dpd-(prefill|decode|colocated)"') + " == 1"
+    if own:
+        return f"group by (node) ({workers}) unless on (node) {metric}"
+    return f"absent({metric}) and on () ({workers})"
+
+
+def _where(*, own: bool) -> str:
+    return "{{ $labels.node }}" if own else "the cluster"
 
 
 def _efa_rate(scope: Scope, metric: str, *, own: bool) -> str:

@@ -60,7 +60,7 @@ def rule_groups(deployment: Deployment, *, disaggregates: bool = True) -> tuple[
             ),
         ),
         *(_hand_off_groups(scope, deployment, facts) if disaggregates else ()),
-        *_gpu_groups(deployment),
+        *_gpu_groups(scope, deployment),
     )
 
 
@@ -71,9 +71,9 @@ def _hand_off_groups(scope: Scope, deployment: Deployment, facts: ServingFacts) 
         yield Group(name="dpd-fabric", interval=FAST, rules=tuple(fabric_alerts(scope, deployment, facts)))
 
 
-def _gpu_groups(deployment: Deployment) -> Iterator[Group]:
+def _gpu_groups(scope: Scope, deployment: Deployment) -> Iterator[Group]:
     if deployment.platform.exporters != "none":
-        yield Group(name="dpd-gpu", interval=FAST, rules=tuple(gpu_alerts(deployment)))
+        yield Group(name="dpd-gpu", interval=FAST, rules=tuple(gpu_alerts(scope, deployment)))
 
 
 def slo_objectives(deployment: Deployment) -> tuple[Objective, Objective]:
