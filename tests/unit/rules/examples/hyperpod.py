@@ -44,11 +44,20 @@ _IN_EFA = {"OverrideVpcConfig": {"SecurityGroupIds": [{"Fn::GetAtt": ["Efa", "Gr
 _UPLOAD = {"Type": "Custom::CDKBucketDeployment", "Properties": {"DestinationBucketName": {"Ref": "Scripts"}}}
 
 
-def _policy(action: object, resource: object, effect: str = "Allow") -> dict[str, Any]:
+def _policy(
+    action: object,
+    resource: object,
+    effect: str = "Allow",
+    kind: str = "Policy",
+    roles: tuple[str, ...] = ("Role",),
+) -> dict[str, Any]:
     statement = {"Effect": effect, "Action": action, "Resource": resource}
     return {
-        "Type": "AWS::IAM::Policy",
-        "Properties": {"Roles": [{"Ref": "Role"}], "PolicyDocument": {"Statement": [statement]}},
+        "Type": f"AWS::IAM::{kind}",
+        "Properties": {
+            "Roles": [{"Ref": role} for role in roles],
+            "PolicyDocument": {"Statement": [statement]},
+        },
     }
 
 
@@ -114,6 +123,9 @@ EXAMPLES = (
             _template(
                 _SCRIPTS, Scripts=_bucket({"Fn::Sub": "sagemaker-llama-${AWS::Region}"}), Logs=_bucket(None)
             ),
+            _template(
+                _SCRIPTS, Scripts=_bucket({"Fn::Sub": ["sagemaker-${Name}", {"Name": {"Ref": "Name"}}]})
+            ),
         ),
         bad=(
             Bad(
@@ -128,6 +140,17 @@ EXAMPLES = (
             ),
             Bad(
                 case=_template(_SCRIPTS, Scripts=_bucket({"Fn::Join": ["", [{"Ref": "X"}, "sagemaker-"]]})),
+                at="Resources.Scripts.Properties.BucketName",
+            ),
+            Bad(
+                case=_template(
+                    _SCRIPTS, Scripts=_bucket({"Fn::Sub": ["${Name}-sagemaker-", {"Name": "llama"}]})
+                ),
+                at="Resources.Scripts.Properties.BucketName",
+            ),
+            # nothing of its beginning is known
+            Bad(
+                case=_template(_SCRIPTS, Scripts=_bucket({"Ref": "Name"})),
                 at="Resources.Scripts.Properties.BucketName",
             ),
         ),
@@ -356,6 +379,17 @@ EXAMPLES = (
         bad=(
             Bad(
                 case=_waiting_for(_template(_WITH_ROLE, Role=_ROLE, Policy=_policy("s3:GetObject", "x"))),
+                at="Resources.Cluster.DependsOn",
+                mentions=("its role's policy", "`Policy`"),
+            ),
+            Bad(
+                case=_waiting_for(
+                    _template(
+                        _WITH_ROLE,
+                        Role=_ROLE,
+                        Policy=_policy("s3:GetObject", "x", kind="ManagedPolicy", roles=("Other", "Role")),
+                    )
+                ),
                 at="Resources.Cluster.DependsOn",
                 mentions=("its role's policy", "`Policy`"),
             ),

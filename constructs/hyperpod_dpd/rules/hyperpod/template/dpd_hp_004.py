@@ -1,7 +1,6 @@
 """DPD-HP-004: lifecycle scripts lie in a bucket that HyperPod may read and nobody else changes."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from hyperpod_dpd.rules.finding import Problem, Severity
 from hyperpod_dpd.rules.registry import template_rule
@@ -33,11 +32,8 @@ def lifecycle_bucket_is_readable(template: Template) -> Iterator[Problem]:
 
 def _start(name: object) -> str:
     """Return the literal beginning of a name that may be joined from tokens."""
-    if isinstance(name, str):
-        return name
     if isinstance(name, Mapping):
-        joined: Any = name.get("Fn::Join") or name.get("Fn::Sub") or ""
-        parts = joined[1] if isinstance(joined, list) and len(joined) == 2 else [joined]
-        first = parts[0] if isinstance(parts, list) and parts else ""
-        return first if isinstance(first, str) else ""
-    return ""
+        name = name["Fn::Join"][1] if "Fn::Join" in name else name.get("Fn::Sub")
+    if isinstance(name, list):
+        name = name[0]
+    return name if isinstance(name, str) else ""

@@ -45,7 +45,7 @@ def cluster_waits(template: Template) -> Iterator[Problem]:
 
 
 def _needed(template: Template, used: set[str]) -> Iterator[tuple[str, str]]:
-    for logical_id, policy in resources(template, "AWS::IAM::Policy"):
+    for logical_id, policy in resources(template, "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
         if any(target(role) in used for role in items(properties(policy).get("Roles"))):
             yield logical_id, "its role's policy"
     for logical_id, rule in resources(template, *_GROUP_RULES):
