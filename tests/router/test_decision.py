@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from dpd_router.config import Estimator, HealthPolicy, Listen, Routing, Settings, Transfer
+from dpd_router.config import DiscoveryPolicy, Estimator, HealthPolicy, Listen, Routing, Settings, Transfer
 from dpd_router.decision import Decider, Direct, Disaggregate
 from dpd_router.eligibility import Reason
 from dpd_router.generation import Generation, Kind
@@ -55,16 +55,29 @@ def pool() -> Pool:
     return made
 
 
-async def decide(
-    pool: Pool, tokenizer: Tokenizer, routing: Routing | None = None, /, **fields: Any
-) -> Direct | Disaggregate:
-    settings = Settings(listen=Listen(), routing=routing or Routing(threshold=1000))
+def generation_of(**fields: Any) -> Generation:
     body = {"model": "m", "prompt": "x" * 20_000, **fields}
     kind = Kind.CHAT if "messages" in fields else Kind.COMPLETION
-    generation = Generation(kind=kind, request_id="r", body=body, raw=b"", headers={})
-    return await Decider(
-        settings, pool, tokenizer, Metrics(), OtherRouters(settings.discovery, Metrics())
-    ).decide(generation)
+    return Generation(kind=kind, request_id="r", body=body, raw=b"", headers={})
+
+
+async def decide(
+    pool: Pool,
+    tokenizer: Tokenizer,
+    routing: Routing | None = None,
+    discovery: DiscoveryPolicy | None = None,
+    metrics: Metrics | None = None,
+    /,
+    **fields: Any,
+) -> Direct | Disaggregate:
+    settings = Settings(
+        listen=Listen(),
+        routing=routing or Routing(threshold=1000),
+        discovery=discovery or DiscoveryPolicy(),
+    )
+    others = OtherRouters(settings.discovery, Metrics())
+    decider = Decider(settings, pool, tokenizer, metrics or Metrics(), others)
+    return await decider.decide(generation_of(**fields))
 
 
 async def test_long_prompt_is_disaggregated(pool: Pool, tokenizer: Tokenizer) -> None:
@@ -86,6 +99,20 @@ async def test_far_below_is_not_tokenized(pool: Pool, tokenizer: Tokenizer) -> N
     assert tokenizer.calls == 0
     await decide(pool, tokenizer, routing, prompt="x" * 1000)
     assert tokenizer.calls == 1
+
+
+async def test_prompt_of_ids_is_counted_without_a_tokenizer(pool: Pool, tokenizer: Tokenizer) -> None:
+    assert await decide(pool, tokenizer, prompt=[1] * 999) == Direct(reason=Reason.BELOW_THRESHOLD)
+    assert tokenizer.calls == 0
+    assert isinstance(await decide(pool, tokenizer, prompt=[1] * 1000), Disaggregate)
+
+
+async def test_chat_is_as_long_as_its_messages_whatever_its_prompt_says(
+    pool: Pool, tokenizer: Tokenizer
+) -> None:
+    messages = [{"role": "user", "content": "x"}]
+    decision = await decide(pool, tokenizer, messages=messages, prompt=[1] * 5000)
+    assert decision == Direct(reason=Reason.BELOW_THRESHOLD)
 
 
 async def test_scripts_with_a_token_per_character_are_within_the_band(
@@ -128,6 +155,61 @@ async def test_context_and_model(
 ) -> None:
     decision = await decide(pool, tokenizer, **fields)
     assert decision == Direct(reason=reason) if reason else isinstance(decision, Disaggregate)
+
+
+async def test_model_that_only_one_role_serves_is_decoded_directly(pool: Pool, tokenizer: Tokenizer) -> None:
+    for worker in pool.workers(Role.PREFILL):
+        pool.passed(worker, {"other": 100_000}, 0)
+    for model in ("m", "other", None):
+        assert await decide(pool, tokenizer, model=model) == Direct(reason=Reason.MODEL_NOT_ON_BOTH_ROLES)
+
+
+async def test_each_model_has_its_own_context(pool: Pool, tokenizer: Tokenizer) -> None:
+    tokenizer.max_model_len = 0
+    for worker in (*pool.workers(Role.DECODE), *pool.workers(Role.PREFILL)):
+        pool.passed(worker, {"m": 80_000, "short": 6000}, 0)
+    decision = await decide(pool, tokenizer, model="short")
+    assert isinstance(decision, Disaggregate)
+    assert decision.max_model_len == 6000
+
+
+@pytest.mark.parametrize(("tokens", "reason"), [(16382, None), (16383, Reason.EXCEEDS_CONTEXT)])
+async def test_answer_without_a_limit_needs_room_for_two_tokens(
+    pool: Pool, tokenizer: Tokenizer, tokens: int, reason: Reason | None
+) -> None:
+    tokenizer.tokens = tokens
+    messages = [{"role": "user", "content": "x" * 60_000}]
+    decision = await decide(pool, tokenizer, messages=messages, prompt=None)
+    assert decision == Direct(reason=reason) if reason else isinstance(decision, Disaggregate)
+
+
+async def test_beside_another_router_nothing_is_handed_over_through_lmcache(
+    pool: Pool, tokenizer: Tokenizer
+) -> None:
+    # a Service that has not been read yet may list another router
+    watched = DiscoveryPolicy(router_service="router")
+    assert await decide(pool, tokenizer, None, watched) == Direct(reason=Reason.OTHER_ROUTER)
+    # NIXL has neither books nor notifications that two routers could share
+    nixl = Routing(threshold=1000, transfer=Transfer.NIXL)
+    assert isinstance(await decide(pool, tokenizer, nixl, watched), Disaggregate)
+
+
+@pytest.mark.parametrize(
+    ("routing", "prompt", "tokens"),
+    [
+        (Routing(threshold=1000), "x" * 400, 100),
+        (Routing(threshold=1000), "x" * 20_000, 5000),
+        (Routing(threshold=1000, transfer=Transfer.NIXL), "x" * 80_000, 20_000),
+    ],
+    ids=["estimated and short", "counted", "estimated and long"],
+)
+async def test_length_of_every_prompt_is_counted_once(
+    pool: Pool, tokenizer: Tokenizer, routing: Routing, prompt: str, tokens: int
+) -> None:
+    metrics = Metrics()
+    await decide(pool, tokenizer, routing, None, metrics, prompt=prompt)
+    assert f"dpd_router_prompt_tokens_sum {float(tokens)}".encode() in metrics.render()
+    assert b"dpd_router_prompt_tokens_count 1.0" in metrics.render()
 
 
 async def test_unlimited_chat_gets_what_fits(pool: Pool, tokenizer: Tokenizer) -> None:
@@ -177,11 +259,12 @@ async def test_nixl_tokenizes_only_within_the_band(pool: Pool, tokenizer: Tokeni
     routing = Routing(threshold=1000, transfer=Transfer.NIXL, estimator_band=2.0)
     decision = await decide(pool, tokenizer, routing, prompt="x" * 8000)
     assert isinstance(decision, Disaggregate)
-    assert (decision.tokens, decision.ids, tokenizer.calls) == (2000, (), 0)
+    assert (decision.tokens, decision.ids, decision.max_model_len, tokenizer.calls) == (2000, (), 0, 0)
     await decide(pool, tokenizer, routing, prompt="x" * 7996)
     assert tokenizer.calls == 1
     short = Routing(threshold=0, transfer=Transfer.NIXL)
-    assert await decide(pool, tokenizer, short, prompt="x" * 400) == Direct(reason=Reason.SHORTER_THAN_CHUNK)
+    assert await decide(pool, tokenizer, short, prompt="x" * 1020) == Direct(reason=Reason.SHORTER_THAN_CHUNK)
+    assert isinstance(await decide(pool, tokenizer, short, prompt="x" * 1024), Disaggregate)
 
 
 def test_sizes_of_text() -> None:
