@@ -42,7 +42,7 @@ def test_room_is_given_whole_or_not_at_all(books: Books) -> None:
 
 def test_unknown_decoder_has_no_room(books: Books) -> None:
     assert not books.reserve("a", "x", 1)
-    assert (books.free("x"), books.capacity("x"), books.outstanding("x")) == (0, 0, 0)
+    assert (books.free("x"), books.capacity("x"), books.outstanding("x"), books.size("x")) == (0, 0, 0, 0)
 
 
 def test_settling_twice_and_reserving_twice_are_defects(books: Books) -> None:
@@ -80,9 +80,54 @@ def test_suspected_leaks_stay_off_the_capacity_until_a_restart(books: Books) -> 
 def test_a_closed_account_is_forgotten(books: Books) -> None:
     books.reserve("a", "d", 6)
     books.close_account("d")
+    assert not books.reserve("b", "d", 1)
+    books.check()
     books.settle("a")
     assert books.open_entries == 0
     books.check()
+
+
+def test_an_account_of_another_size_starts_anew(books: Books) -> None:
+    books.open_account("d", 12, 0)
+    assert (books.size("d"), books.free("d")) == (12, 12)
+
+
+def test_what_is_reserved_and_suspected_is_published() -> None:
+    metrics = Metrics()
+    books = Books(metrics)
+
+    def published() -> tuple[float | None, ...]:
+        names = ("buffer", "inflight", "suspected")
+        return tuple(
+            metrics.registry.get_sample_value(f"dpd_router_{name}_chunks", {"decoder": "d"}) for name in names
+        )
+
+    books.open_account("d", 10, 0)
+    assert published() == (10, 0, 0)
+    books.reserve("a", "d", 6)
+    assert published() == (10, 6, 0)
+    books.settle("a", leaked_chunks=2)
+    assert published() == (10, 0, 2)
+    books.presume_lost("d", 0, 3)
+    books.presume_lost("d", 7, 5)
+    books.presume_lost("x", 0, 5)
+    assert published() == (10, 0, 3)
+    books.suspect("d", 0, 9)
+    assert published() == (10, 0, 10)
+    books.open_account("d", 10, 1)
+    assert published() == (10, 0, 0)
+
+
+@pytest.mark.parametrize("change", ["opened", "closed"])
+async def test_waiters_look_again_when_a_decoder_comes_or_goes(books: Books, change: str) -> None:
+    wait = asyncio.create_task(books.room())
+    await asyncio.sleep(0)
+    if change == "opened":
+        books.open_account("e", 10, 0)
+    else:
+        books.close_account("d")
+    async with asyncio.timeout(5):
+        await wait
 
 
 def test_sums_that_disagree_are_noticed(books: Books) -> None:

@@ -14,6 +14,9 @@ LAND = Routing(strategy=Strategy.LAND)
 NIXL = Routing(transfer=Transfer.NIXL)
 
 
+_TEXT = {"type": "text", "text": "a"}
+
+
 def completion(**fields: Any) -> Generation:
     body = {"model": "m", "prompt": "ba", **fields}
     return Generation(kind=Kind.COMPLETION, request_id="r", body=body, raw=b"", headers={})
@@ -28,7 +31,7 @@ def chat(**fields: Any) -> Generation:
     ("fields", "reason"),
     [
         ({}, None),
-        ({"prompt": [1, 2, 3]}, None),
+        ({"prompt": [0, 2, 3]}, None),
         ({"temperature": 0, "top_p": 0.5, "top_k": 3, "min_p": 0.1, "repetition_penalty": 1.2}, None),
         (
             {
@@ -50,6 +53,7 @@ def chat(**fields: Any) -> Generation:
         ({"max_tokens": "7"}, Reason.INVALID_FIELD),
         ({"max_tokens": True}, Reason.INVALID_FIELD),
         ({"max_tokens": 10**30}, None),
+        ({"min_tokens": 16}, None),
         ({"min_tokens": 17}, Reason.INVALID_FIELD),
         ({"min_tokens": -1}, Reason.INVALID_FIELD),
         ({"min_tokens": 1.5}, Reason.INVALID_FIELD),
@@ -79,10 +83,13 @@ def chat(**fields: Any) -> Generation:
         ({"return_token_ids": True}, Reason.TOKEN_IDS_WANTED),
         ({"seed": 1}, Reason.SEED),
         ({"seed": 1, "temperature": 0.5}, Reason.SEED),
+        ({"seed": 1, "temperature": 0.99e-5}, None),
+        ({"seed": 1, "temperature": 1e-5}, Reason.SEED),
         ({"suffix": "x"}, Reason.UNKNOWN_FIELD),
         ({"something_new": 1}, Reason.UNKNOWN_FIELD),
         ({"length_penalty": 2.0}, Reason.UNKNOWN_FIELD),
         ({"stop": [""]}, Reason.INVALID_FIELD),
+        ({"stop": ["a", ""]}, Reason.INVALID_FIELD),
         ({"stop": [1]}, Reason.INVALID_FIELD),
         ({"stop": 1}, Reason.INVALID_FIELD),
         ({"stream": "yes"}, Reason.INVALID_FIELD),
@@ -114,6 +121,16 @@ def test_completion_by_continuation(fields: dict[str, Any], reason: Reason | Non
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
             Reason.MULTIMODAL,
         ),
+        # one part or message in another form is enough
+        ({"messages": [{"role": "user", "content": [_TEXT, {"type": "image_url"}]}]}, Reason.MULTIMODAL),
+        ({"messages": [{"role": "user", "content": [{**_TEXT, "type": "input_text"}]}]}, Reason.MULTIMODAL),
+        ({"messages": [{"role": "user", "content": [{**_TEXT, "text": None}]}]}, Reason.MULTIMODAL),
+        ({"messages": [{"role": "user", "content": [_TEXT, "a"]}]}, Reason.INVALID_FIELD),
+        ({"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}, Reason.INVALID_FIELD),
+        (
+            {"messages": [{"role": "a", "content": "b", "name": "c", "tool_calls": [], "tool_call_id": "d"}]},
+            None,
+        ),
         ({"messages": [{"role": "user", "content": ["a"]}]}, Reason.INVALID_FIELD),
         ({"messages": [{"role": "user", "content": 1}]}, Reason.INVALID_FIELD),
         (
@@ -123,6 +140,7 @@ def test_completion_by_continuation(fields: dict[str, Any], reason: Reason | Non
         ({"messages": [{"content": "a"}]}, Reason.INVALID_FIELD),
         ({"messages": []}, Reason.INVALID_FIELD),
         ({"messages": "a"}, Reason.INVALID_FIELD),
+        ({"messages": 1}, Reason.INVALID_FIELD),
         ({"messages": ["a"]}, Reason.INVALID_FIELD),
         ({"chat_template": "x", "chat_template_kwargs": {"a": 1}, "add_generation_prompt": False}, None),
         ({"continue_final_message": True, "add_generation_prompt": False}, None),
@@ -164,6 +182,7 @@ def test_parsed_chat_is_not_continued_and_completions_are() -> None:
         ({"use_beam_search": True}, Reason.BEAM_SEARCH),
         ({"documents": [{}]}, Reason.CHAT_RENDERING),
         ({"reasoning_effort": "low"}, Reason.CHAT_RENDERING),
+        ({"reasoning_effort": None}, None),
         ({"truncate_prompt_tokens": 5}, Reason.TRUNCATION),
         ({"cache_salt": 3}, Reason.INVALID_FIELD),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, Reason.MULTIMODAL),
