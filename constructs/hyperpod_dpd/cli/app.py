@@ -1,16 +1,18 @@
 """The command line: which commands there are, and what holds for each of them."""
 
-import errno
+import contextlib
+import difflib
 import gc
 import importlib
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TextIO
 
 from hyperpod_dpd._version import __version__
 from hyperpod_dpd.cli.command import Command
-from hyperpod_dpd.cli.exits import Exit
+from hyperpod_dpd.cli.exits import Exit, is_full
 
 COMMANDS = {
     "benchmark": ("hyperpod_dpd.cli.benchmark", "write the manifests of a benchmark job"),
@@ -59,8 +61,6 @@ COMMANDS = {
 
 _DESCRIPTION = "Disaggregated prefill and decode on SageMaker HyperPod."
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
 _EXIT_CODES = """\
 exit codes:
   0    nothing to mend
@@ -79,11 +79,12 @@ def run(arguments: Sequence[str]) -> int:
     gc.disable()
     # Pydantic would search every installed distribution for plugins; none of them has a say in what a deployment is.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape instead of a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _dispatch(arguments)
+        code = _ended(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
@@ -91,17 +92,69 @@ def run(arguments: Sequence[str]) -> int:
         _drop_output()
         return 141
     except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        _drop_output()
-        print(f"dpd: error: the output cannot be written: {error.strerror}", file=sys.stderr)
-        return 74
+        return _refused(error)
     return code
+
+
+def _open_closed_streams() -> None:
+    """Let what the caller has closed (`>&-`) lead nowhere: Python has None there, and a file opened next its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 -- open to the end
+
+
+def _ended(arguments: Sequence[str]) -> Exit:
+    try:
+        return _dispatch(arguments)
+    except SystemExit as ended:
+        # argparse ends the process after a help text and after a mistake, rich where a pipe breaks
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise BrokenPipeError from None
+        sys.stdout.flush()
+        raise
+
+
+def _refused(error: OSError) -> int:
+    """Say what the machine refuses, as far as that can still be said, and return the exit code."""
+    _drop_output()
+    # jsii stops what it could not start, and says at length that it could not
+    sys.unraisablehook = lambda _: None
+    if is_full(error):
+        says = f"the output cannot be written: {error.strerror}. help: make room, or write somewhere else"
+    else:
+        says = f"this machine refuses a file: {error}. help: see to what it names"
+    with contextlib.suppress(OSError):
+        print(f"dpd: error: {says}", file=sys.stderr)
+    return Exit.UNWRITABLE
 
 
 def _drop_output() -> None:
     # The interpreter flushes once more when it ends, and would complain.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(ArgumentParser):
+    """Says what was probably meant, and does not keep to itself that a help text could not be written."""
+
+    def print_help(self, file: TextIO | None = None) -> None:  # type: ignore[override]
+        (file or sys.stdout).write(self.format_help())
+
+    @property
+    def options(self) -> list[str]:
+        """Every option, as it is typed."""
+        return list(self._option_string_actions)
+
+    def misspelled(self, what: str, given: str, known: Collection[str]) -> None:
+        """End with usage and the nearest of the names that are `known`.
+
+        Raises:
+            SystemExit: always, with 2.
+        """
+        close = difflib.get_close_matches(given, known, n=3)
+        meant = ", ".join(f"`{name}`" for name in close)
+        self.error(
+            f"unknown {what} `{given}`. help: {f'did you mean {meant}?' if close else f'see `{self.prog} --help`'}"
+        )
 
 
 def _dispatch(arguments: Sequence[str]) -> Exit:
@@ -117,7 +170,12 @@ def _dispatch(arguments: Sequence[str]) -> Exit:
     if not arguments:
         parser.print_help(sys.stderr)
         return Exit.UNREADABLE
-    parsed = parser.parse_args(arguments)
+    if wanted is not None and wanted not in COMMANDS:
+        parser.misspelled("command", wanted, COMMANDS)
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        below = commands.choices[wanted or ""]
+        below.misspelled("argument", unknown[0], below.options)
     if not parsed.short:
         gc.enable()
     return Exit(parsed.run(parsed))
@@ -132,7 +190,7 @@ def full_parser() -> ArgumentParser:
     return parser
 
 
-def _add_command(commands: "_SubParsersAction[ArgumentParser]", name: str, module: str, summary: str) -> None:
+def _add_command(commands: "_SubParsersAction[_Parser]", name: str, module: str, summary: str) -> None:
     command: Command = importlib.import_module(module).COMMAND
     below = commands.add_parser(
         name,
@@ -145,7 +203,7 @@ def _add_command(commands: "_SubParsersAction[ArgumentParser]", name: str, modul
     below.set_defaults(run=command.run, short=command.short)
 
 
-def _parser(name: str, description: str) -> ArgumentParser:
-    return ArgumentParser(
+def _parser(name: str, description: str) -> _Parser:
+    return _Parser(
         prog=name, description=description, epilog=_EXIT_CODES, formatter_class=RawDescriptionHelpFormatter
     )

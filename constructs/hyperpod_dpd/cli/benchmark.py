@@ -7,7 +7,7 @@ from pathlib import Path
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
 from hyperpod_dpd.cli.node import use_bundled_node
-from hyperpod_dpd.cli.output import print_finding, print_line, print_mistakes
+from hyperpod_dpd.cli.output import print_finding, print_line, print_mistakes, print_unwritable
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, load
 
@@ -15,7 +15,7 @@ _PROFILES = ("self-managed", "baseline", "baseline-tuned", "operator", "operator
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file")
+    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file, or `-` for standard input")
     parser.add_argument(
         "--profile", choices=_PROFILES, required=True, help="which of its profiles is on the cluster"
     )
@@ -108,8 +108,7 @@ def _write(arguments: Namespace, file: DeploymentFile) -> Exit:
         print_line(str(arguments.file), "error", str(error))
         return Exit.FINDINGS
     except OSError as error:
-        print_line(str(arguments.to), "error", f"cannot be written: {error.strerror}")
-        return Exit.FINDINGS
+        return print_unwritable(arguments.to, error)
     print(f"{path}: Job `{job_name(profile)}`")
     return Exit.OK
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import paint
+from hyperpod_dpd.cli.output import paint, print_unwritable
 from hyperpod_dpd.serving.bindings import PLACEHOLDER, Binding, BindingError, bind, read_values
 
 
@@ -56,9 +56,12 @@ def _run(arguments: Namespace) -> Exit:
         # the kustomization names files, of which a stream has none
         sys.stdout.write("".join(text for name, text in bound.items() if name != "kustomization.yaml"))
         return Exit.OK
-    arguments.to.mkdir(parents=True, exist_ok=True)
-    for name, text in bound.items():
-        (arguments.to / name).write_text(text, encoding="utf-8")
+    try:
+        arguments.to.mkdir(parents=True, exist_ok=True)
+        for name, text in bound.items():
+            (arguments.to / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        return print_unwritable(error.filename or arguments.to, error)
     print(f"{arguments.to}: {len(bound)} files, every binding filled")
     return Exit.OK
 

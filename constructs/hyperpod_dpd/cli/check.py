@@ -11,7 +11,9 @@ from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, lo
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="deployment file")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="deployment file, or `-` for standard input"
+    )
     add_format(parser)
 
 

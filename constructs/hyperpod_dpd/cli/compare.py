@@ -13,6 +13,8 @@ from hyperpod_dpd.evidence.figures import NothingMeasuredError
 from hyperpod_dpd.evidence.results import BenchmarkResult, System, UnreadableResultError, read_result
 from hyperpod_dpd.evidence.soundness import flaws, path_shares
 
+_HELP = "name a result that a benchmark, or `dpd rehearse --results`, has written"
+
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("new", metavar="NEW", type=Path, help="result of the system that is judged")
@@ -76,8 +78,8 @@ def _load(path: Path) -> BenchmarkResult | None:
     try:
         return read_result(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
-        print_line(str(path), "error", f"cannot be read: {reason}")
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "not text"
+        print_line(str(path), "error", f"cannot be read: {reason[:1].lower()}{reason[1:]}. help: {_HELP}")
     except UnreadableResultError as error:
         print_line(str(path), "error", str(error))
     return None

@@ -15,8 +15,8 @@ from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, lo
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("old", metavar="OLD", type=Path, help="deployment file as deployed")
-    parser.add_argument("new", metavar="NEW", type=Path, help="deployment file as it shall be")
+    parser.add_argument("old", metavar="OLD", type=Path, help="deployment file as deployed, or `-`")
+    parser.add_argument("new", metavar="NEW", type=Path, help="deployment file as it shall be, or `-`")
     add_format(parser)
 
 
@@ -45,7 +45,7 @@ when it is deployed, the gravest first; then cost, quota and the Kubernetes obje
 The exit code is that of diff(1): 0 when nothing differs, 1 when something does, 2 when a file cannot be read.
 
 examples: dpd diff deployed.yaml deployments/llama-3.3-70b-p5.yaml
-          git show HEAD:my.yaml > /tmp/old.yaml; dpd diff /tmp/old.yaml my.yaml""",
+          git show HEAD:my.yaml | dpd diff - my.yaml""",
     add_arguments=_add_arguments,
     run=_run,
 )

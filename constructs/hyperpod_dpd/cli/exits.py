@@ -1,6 +1,10 @@
 """Exit codes, the same for every command."""
 
+import errno
 from enum import IntEnum
+from typing import Final
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Exit(IntEnum):
@@ -17,3 +21,11 @@ class Exit(IntEnum):
 
     UNDECIDED = 3
     """Nothing to mend was found, and not everything could be looked at."""
+
+    UNWRITABLE = 74
+    """There is no room for the output, or this machine refuses a file that every command needs (EX_IOERR)."""
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there is no room: on the disk, in the quota, or in what one file may have."""
+    return error.errno in _FULL

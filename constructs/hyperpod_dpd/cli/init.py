@@ -12,8 +12,9 @@ from typing import Any
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import paint, print_finding
+from hyperpod_dpd.cli.output import paint, print_finding, print_unwritable
 from hyperpod_dpd.draft.questions import QUESTIONS, Answers, Question, WrongAnswerError
+from hyperpod_dpd.spec.load import STANDARD_INPUT
 
 _SCHEMA = "deployment.schema.json"
 """Editors look beside the file; `dpd schema > deployment.schema.json` puts it there."""
@@ -83,6 +84,8 @@ examples: dpd init deployments/chat.yaml
 def _refuse_file(file: Path, *, force: bool) -> str:
     if file.is_dir():
         return f"`{file}` is a folder. help: name a file in it"
+    if file == STANDARD_INPUT:
+        return f"`{file}` is standard input. help: name a file to write, such as `deployments/chat.yaml`"
     if file.exists() and not force:
         return f"`{file}` exists. help: choose another name, or give `--force` to overwrite it"
     if not file.parent.is_dir():
@@ -200,8 +203,7 @@ def _write(file: Path, name: str, answers: Answers) -> Exit:
     try:
         _replace(file, text)
     except OSError as error:
-        _complain(f"`{file}` cannot be written: {error.strerror or error}")
-        return Exit.UNREADABLE
+        return print_unwritable(file, error)
     verdict = found.plan.verdict
     print(f"{file}: written, passes `dpd check`")
     print(f"  verdict: {verdict.text if verdict else 'none'}")

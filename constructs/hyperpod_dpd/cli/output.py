@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from enum import StrEnum
 from typing import Any, TextIO
 
+from hyperpod_dpd.cli.exits import Exit, is_full
 from hyperpod_dpd.rules.finding import Finding
 from hyperpod_dpd.spec.load import UnreadableDeploymentError
 
@@ -72,6 +73,14 @@ def print_line(location: str, severity: str, message: str) -> None:
     if separator:
         says = f"{says}. {paint('help:', 'help', sys.stderr)} {fix}"
     print(f"{location}: {paint(severity, severity, sys.stderr)}: {says}", file=sys.stderr)
+
+
+def print_unwritable(path: object, error: OSError) -> Exit:
+    """Write why `path` cannot be written to standard error; return the exit code."""
+    reason = error.strerror or str(error)
+    fix = "make room, or write somewhere else" if is_full(error) else "name a place that may be written"
+    print_line(str(path), "error", f"cannot be written: {reason[:1].lower()}{reason[1:]}. help: {fix}")
+    return Exit.UNWRITABLE if is_full(error) else Exit.UNREADABLE
 
 
 def counted(number: int, noun: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import Format, add_format, paint, print_json
+from hyperpod_dpd.cli.output import Format, add_format, paint, print_json, print_unwritable
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.planner.plan import Plan, make_plan
 from hyperpod_dpd.planner.unplannable import UnplannableError
@@ -14,7 +14,7 @@ from hyperpod_dpd.spec.load import DeploymentFile, UnreadableDeploymentError, lo
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file")
+    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file, or `-` for standard input")
     add_format(parser)
     parser.add_argument(
         "--json", dest="format", action="store_const", const=Format.JSON, help="same as `--format json`"
@@ -74,8 +74,7 @@ def _show(plan: Plan, arguments: Namespace) -> Exit:
         try:
             arguments.html.write_text(plan_as_html(plan), encoding="utf-8")
         except OSError as error:
-            _say(f"{arguments.html}: {_red('error')}: cannot be written: {error.strerror or error}")
-            return Exit.UNREADABLE
+            return print_unwritable(arguments.html, error)
     return Exit.OK if plan.fits else Exit.FINDINGS
 
 

@@ -13,7 +13,7 @@ from hyperpod_dpd.spec.load import UnreadableDeploymentError, load
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file")
+    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file, or `-` for standard input")
     add_format(parser)
     parser.add_argument(
         "--context", metavar="NAME", help="context of the kubeconfig (default: the current one)"
@@ -131,7 +131,7 @@ def _from_here(deployment: Deployment, arguments: Namespace) -> dict[str, Any] |
     try:
         target = with_key(options)
     except OSError as error:
-        print_line("dpd", "error", f"the keys cannot be read: {error}")
+        print_line("dpd", "error", f"the keys cannot be read: {error}. help: look after `--api-key-file`")
         return None
     return prove(target, say=_say).as_dict()
 

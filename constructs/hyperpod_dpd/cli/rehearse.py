@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hyperpod_dpd.cli.command import Command, seconds_between
 from hyperpod_dpd.cli.exits import Exit
-from hyperpod_dpd.cli.output import paint, print_finding, print_line, print_mistakes
+from hyperpod_dpd.cli.output import print_finding, print_line, print_mistakes, print_unwritable
 from hyperpod_dpd.cli.rehearse_view import showing
 from hyperpod_dpd.derive import UnresolvedError
 from hyperpod_dpd.lint.read import UnreadableManifestError
@@ -38,7 +38,7 @@ _REAL_READY_SECONDS: Final = 900.0
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file")
+    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file, or `-` for standard input")
     parser.add_argument(
         "--profile",
         action="append",
@@ -167,17 +167,17 @@ def _unwritable(arguments: Namespace) -> Iterator[tuple[Path, str]]:
         if file.is_dir():
             yield file, "is a folder. help: name a file"
         elif not file.parent.is_dir():
-            yield file, f"cannot be written: there is no folder `{file.parent}`"
+            yield file, f"cannot be written: there is no folder `{file.parent}`. help: create it first"
         elif not os.access(file if file.exists() else file.parent, os.W_OK):
-            yield file, "cannot be written"
+            yield file, "cannot be written. help: name a place that may be written"
     if arguments.results is not None and arguments.fault:
         yield arguments.results, "would stay empty: with `--fault` nothing is run that can be compared"
     for folder in filter(None, (arguments.results, arguments.keep)):
         there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not there.is_dir():
-            yield folder, f"cannot be made: `{there}` is no folder"
+            yield folder, f"cannot be made: `{there}` is no folder. help: choose another name"
         elif not os.access(there, os.W_OK):
-            yield folder, f"cannot be written: nothing may be made in `{there}`"
+            yield folder, f"cannot be written: nothing may be made in `{there}`. help: choose another place"
 
 
 def _needing_simulation(arguments: Namespace) -> Iterator[str]:
@@ -280,11 +280,7 @@ def _show(rehearsal: "Rehearsal", arguments: Namespace) -> Exit:
     try:
         _write(rehearsal, arguments)
     except OSError as error:
-        print(
-            f"{error.filename}: {paint('error', 'error', sys.stderr)}: cannot be written: {error.strerror or error}",
-            file=sys.stderr,
-        )
-        return Exit.UNREADABLE
+        return print_unwritable(error.filename, error)
     if rehearsal.troubles:
         return Exit.FINDINGS
     return Exit.UNDECIDED if any(result.outcome.too_slow for result in rehearsal.results) else Exit.OK

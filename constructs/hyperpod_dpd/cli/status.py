@@ -23,7 +23,7 @@ _LONGEST_INTERVAL_SECONDS = 3600.0
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file")
+    parser.add_argument("file", metavar="FILE", type=Path, help="deployment file, or `-` for standard input")
     add_format(parser)
     parser.add_argument("--profile", metavar="NAME", help="profile of the AWS configuration to ask with")
     parser.add_argument(

@@ -1,6 +1,7 @@
 """The edge where a YAML file becomes a `Deployment`."""
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,8 +21,13 @@ from hyperpod_dpd.spec.violation import adapter, violations
 MAX_FILE_BYTES = 1_000_000
 """A deployment file is a page of text; anything larger is a mistake or an attack."""
 
+STANDARD_INPUT = Path("-")
+"""Stands for what comes through a pipe, as in `git show HEAD:my.yaml | dpd check -`."""
+
 MAX_DEPTH = 20
 """Levels of nesting; the specification itself has six."""
+
+_WHICH = "name a text file that you may read"
 
 _PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 
@@ -83,7 +89,7 @@ class DeploymentFile:
 
 @checked
 def load(path: str | Path) -> DeploymentFile:
-    """Read the deployment file at `path`.
+    """Read the deployment file at `path`, or standard input where that is `-`.
 
     `platform` may be the name of another YAML file, relative to this one, that several deployments share.
 
@@ -97,7 +103,9 @@ def load(path: str | Path) -> DeploymentFile:
             wrong types, missing values, values out of range.
     """
     path = Path(path)
-    document = _read(path, empty="start from `deployments/llama-3.3-70b-p5.yaml`")
+    document = _read(
+        path, empty="start from `deployments/llama-3.3-70b-p5.yaml`", piped=path == STANDARD_INPUT
+    )
     if isinstance(document.data.get("platform"), str):
         _include_platform(document, path)
     _anchor_files(document.data, path.parent)
@@ -158,8 +166,8 @@ def _refuse(path: Path, message: str, line: int | None = None) -> UnreadableDepl
     return UnreadableDeploymentError([Mistake(file=str(path), line=line, path="", says=message)])
 
 
-def _read(path: Path, *, empty: str) -> _Document:
-    root = _compose(path, _text(path))
+def _read(path: Path, *, empty: str, piped: bool = False) -> _Document:
+    root = _compose(path, _text(path, piped=piped))
     if root is None:
         raise _refuse(path, f"the file is empty. help: {empty}")
     if not isinstance(root, yaml.MappingNode):
@@ -197,23 +205,33 @@ def _yaml_problem(error: yaml.MarkedYAMLError, text: str) -> str:
     return f"not YAML: {problem}"
 
 
-def _text(path: Path) -> str:
+def _bytes(path: Path, *, piped: bool) -> bytes:
+    if piped:
+        return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    with path.open("rb") as stream:
+        return stream.read(MAX_FILE_BYTES + 1)
+
+
+def _text(path: Path, *, piped: bool) -> str:
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
+        raw = _bytes(path, piped=piped)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise _refuse(path, f"cannot be read: {reason[:1].lower()}{reason[1:]}") from None
+        raise _refuse(path, f"cannot be read: {reason[:1].lower()}{reason[1:]}. help: {_WHICH}") from None
     except ValueError as error:  # a NUL in the name
-        raise _refuse(path, f"cannot be read: {error}") from None
+        raise _refuse(path, f"cannot be read: {error}. help: {_WHICH}") from None
     if len(raw) > MAX_FILE_BYTES:
-        raise _refuse(path, f"larger than {MAX_FILE_BYTES:,} bytes; a deployment file is a page of text")
+        raise _refuse(
+            path, f"larger than {MAX_FILE_BYTES:,} bytes; a deployment file is a page of text. help: {_WHICH}"
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _refuse(path, f"not UTF-8 text: byte {error.start} is 0x{raw[error.start]:02x}") from None
+        raise _refuse(
+            path, f"not UTF-8 text: byte {error.start} is 0x{raw[error.start]:02x}. help: save it as UTF-8"
+        ) from None
     if "\0" in text:
-        raise _refuse(path, "not text: it holds NUL bytes")
+        raise _refuse(path, f"not text: it holds NUL bytes. help: {_WHICH}")
     return text
 
 

@@ -1,8 +1,10 @@
 """The `dpd` command as a shell sees it."""
 
+import errno
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ import pytest
 import yaml
 
 from hyperpod_dpd._version import __version__
+from hyperpod_dpd.cli.output import print_unwritable
 from hyperpod_dpd.rules import rules
 
 
@@ -27,6 +30,11 @@ class Write(Protocol):
 _ROOT = Path(__file__).parents[3]
 _DEFAULT = _ROOT / "deployments/llama-3.3-70b-p5.yaml"
 _DPD = Path(sys.executable).with_name("dpd")
+_PROOF = _ROOT / "manifests/rendered/llama-3-3-70b-p5/proof"
+_VALUES = (
+    *("--set", f"PROOF_IMAGE=proof@sha256:{'0' * 64}"),
+    *("--set", "AMP_WORKSPACE_URL=https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1"),
+)
 
 # the day of the catalog: time alone must not turn an old commit red
 _ENVIRONMENT = {
@@ -290,7 +298,139 @@ def test_a_full_disk_is_said_in_one_line(command: list[str]) -> None:
             check=False,
         )
     assert done.returncode == 74
-    assert done.stderr == "dpd: error: the output cannot be written: No space left on device\n"
+    assert done.stderr == (
+        "dpd: error: the output cannot be written: No space left on device. help: make room, or write somewhere else\n"
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_leads_nowhere(closed: str) -> None:
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{_DPD} check {_DEFAULT} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_ENVIRONMENT,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_message_that_cannot_be_written_is_74_as_well(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{_DPD} check {tmp_path}/absent.yaml 2>/dev/full"], check=False, env=_ENVIRONMENT
+    )
+    assert done.returncode == 74
+
+
+@pytest.mark.parametrize("arguments", ["check --help", f"plan {_DEFAULT}"])
+def test_whatever_writes_ends_with_141_where_nobody_reads(arguments: str) -> None:
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"exec 9> >(exec true); wait $!; exec {_DPD} {arguments} >&9"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_ENVIRONMENT,
+    )
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_machine_without_a_temporary_folder_is_said_in_one_line(tmp_path: Path) -> None:
+    command = f"ulimit -f 0; exec {_DPD} benchmark {_DEFAULT} --profile self-managed --to {tmp_path / 'out'} 2>&1 | cat"
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_ENVIRONMENT,
+    )
+    assert done.returncode == 74
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("dpd: error: this machine refuses a file: ")
+    assert "No usable temporary directory" in line
+    assert ". help: " in line
+
+
+@pytest.mark.parametrize(
+    ("handler", "ends"),
+    [(signal.SIG_DFL, (-signal.SIGINT, "", "")), (signal.SIG_IGN, (0, f"{__version__}\n", ""))],
+    ids=["interrupted", "ignored"],
+)
+def test_interruption_while_modules_are_read_leaves_no_traceback(
+    handler: signal.Handlers, ends: tuple[int, str, str]
+) -> None:
+    interrupted = """
+import os, signal, sys
+from hyperpod_dpd.cli import main
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == "hyperpod_dpd.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv[1:] = ["--version"]
+main()
+"""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", interrupted], capture_output=True, text=True, check=False, env=_ENVIRONMENT
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (done.returncode, done.stdout, done.stderr) == ends
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["chekc", "x"], "dpd: error: unknown command `chekc`. help: did you mean `check`?"),
+        (["xyzzy"], "dpd: error: unknown command `xyzzy`. help: see `dpd --help`"),
+        (["check", "x", "--formt", "json"], "unknown argument `--formt`. help: did you mean `--format`?"),
+        (
+            ["explain", "--hlep"],
+            "dpd explain: error: unknown argument `--hlep`. help: did you mean `--help`?",
+        ),
+        (["schema", "x"], "dpd schema: error: unknown argument `x`. help: see `dpd schema --help`"),
+    ],
+)
+def test_a_misspelled_word_is_told_what_was_meant(arguments: list[str], says: str) -> None:
+    done = _dpd(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"{says}\n")
+
+
+def test_standard_input_is_checked_like_a_file() -> None:
+    text = _DEFAULT.read_text(encoding="utf-8").replace("region: us-east-1", "region: us-west-2")
+    done = subprocess.run(
+        [_DPD, "check", "-"], input=text, capture_output=True, text=True, check=False, env=_ENVIRONMENT
+    )
+    assert done.returncode == 1
+    assert "-:11: error: DPD-NET-008" in done.stderr
+
+
+def test_what_cannot_be_written_is_2_with_path_reason_and_help(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = _dpd("bind", _PROOF, "--to", tmp_path / "file", *_VALUES)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"{tmp_path}/file: error: cannot be written: file exists. help: name a place that may be written\n"
+    )
+
+
+def test_a_full_disk_is_74_for_a_named_file_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_unwritable("plan.html", OSError(errno.ENOSPC, "No space left on device")) == 74
+    assert capsys.readouterr().err == (
+        "plan.html: error: cannot be written: no space left on device. help: make room, or write somewhere else\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "compare"])
+def test_an_input_that_cannot_be_read_is_told_what_to_name(command: str, tmp_path: Path) -> None:
+    done = _dpd(command, *[tmp_path / "absent.yaml"] * (2 if command == "compare" else 1))
+    assert done.returncode == 2
+    for line in done.stderr.splitlines():
+        assert line.startswith(
+            f"{tmp_path}/absent.yaml: error: cannot be read: no such file or directory. help: "
+        )
 
 
 def test_terminal_without_unicode_gets_escapes(write: Write) -> None:

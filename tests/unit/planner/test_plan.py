@@ -370,7 +370,7 @@ def test_command_on_a_plan_that_cannot_fit_prints_the_fit_and_the_way_out(
 
 def test_unwritable_report_is_said_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(DEFAULT), "--html", str(tmp_path / "missing" / "plan.html")]) == Exit.UNREADABLE
-    assert "cannot be written: No such file" in capsys.readouterr().err
+    assert "cannot be written: no such file" in capsys.readouterr().err
 
 
 def test_request_longer_than_the_model_serves_is_refused(deployment: Deployment) -> None:

@@ -1,5 +1,7 @@
 """What a deployment file that is wrong gets told: file, line, and what was meant."""
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -233,9 +235,9 @@ def test_wrong_tag_key_and_value_are_told_apart(tmp_path: Path) -> None:
         ),
         (b"- a\n- b\n", 1, "should be a mapping of keys to values"),
         (b"\n\njust text\n", 3, "should be a mapping of keys to values"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", None, "not UTF-8 text: byte 0 is 0x89"),
-        ("name: \u00e4".encode("utf-16"), None, "not UTF-8 text: byte 0 is 0xff"),
-        (b"name: a\0b", None, "not text: it holds NUL bytes"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", None, "not UTF-8 text: byte 0 is 0x89. help: save it as UTF-8"),
+        ("name: \u00e4".encode("utf-16"), None, "not UTF-8 text: byte 0 is 0xff. help: save it as UTF-8"),
+        (b"name: a\0b", None, "not text: it holds NUL bytes. help: name a text file that you may read"),
         (b"name: x\nregion: \x07\n", 2, "not text: it holds the control character 0x07"),
         (b"a: [1, 2\nb: 3\n", 2, "not YAML: did not find expected ',' or ']'"),
         (
@@ -253,7 +255,7 @@ def test_wrong_tag_key_and_value_are_told_apart(tmp_path: Path) -> None:
         (
             b"x" * (MAX_FILE_BYTES + 1),
             None,
-            "larger than 1,000,000 bytes; a deployment file is a page of text",
+            "larger than 1,000,000 bytes; a deployment file is a page of text. help: name a text file that you may read",
         ),
     ],
 )
@@ -320,6 +322,25 @@ def test_file_that_cannot_be_opened_is_no_traceback(tmp_path: Path) -> None:
     ):
         with pytest.raises(UnreadableDeploymentError, match=f"cannot be read: {reason}"):
             load(path)
+
+
+def test_hyphen_is_standard_input_and_files_are_sought_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "platform.yaml").write_text("log_retention_days: 30\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    text = f"{_DEFAULT}\nplatform: platform.yaml\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    file = load("-")
+    assert file.deployment.platform.log_retention_days == 30
+    assert file.place("name") == ("-", 1 + text[: text.index("name:")].count("\n"))
+
+
+def test_shared_platform_is_never_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("deployment.yaml").write_text(f'{_DEFAULT}\nplatform: "-"\n', encoding="utf-8")
+    with pytest.raises(UnreadableDeploymentError, match="no such file"):
+        load("deployment.yaml")
 
 
 class TestSharedPlatform:
