@@ -70,7 +70,9 @@ def run(
         requests=tuple(
             _requests(source, concurrency, requests or 11 * concurrency, ttft, tpot, path, spread)
         ),
-        router={},
+        router={
+            f'dpd_router_decisions_total{{decision="{path}",reason="x"}}': float(requests or 11 * concurrency)
+        },
     )
     return dataclasses.replace(made, **changes)
 

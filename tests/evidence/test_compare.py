@@ -28,6 +28,7 @@ from hyperpod_dpd.evidence.compare import (
 from hyperpod_dpd.evidence.figures import NothingMeasuredError, figures
 from hyperpod_dpd.evidence.interval import paired, unpaired
 from hyperpod_dpd.evidence.results import (
+    AWS_ROUTER,
     DIRECT,
     DISAGGREGATED,
     FALLBACK,
@@ -330,7 +331,34 @@ def test_sound_results_have_no_flaws() -> None:
         (result(DPD, [with_requests(run(8, 1), every=4, path=FALLBACK)]), "22 of 88 requests were not"),
         (
             result(DPD, [with_requests(run(8, 1), path=UNKNOWN)]),
-            "nothing says that a single request was disaggregated",
+            "nothing says that 88 of 88 requests were disaggregated",
+        ),
+        (
+            # what a chat template leaves in every cache says nothing
+            result(DPD, [with_requests(run(8, 1, path=UNKNOWN), cached_tokens=48)]),
+            "nothing says that 88 of 88 requests were disaggregated",
+        ),
+        (
+            result(DPD, [with_requests(run(8, 1), every=8, path=UNKNOWN)]),
+            "nothing says that 11 of 88 requests were disaggregated",
+        ),
+        (
+            result(DPD, [with_requests(run(8, 1), every=8, prompt_tokens=None)]),
+            "11 of 88 answers do not say how long their prompt was",
+        ),
+        (
+            result(COLOCATED, [with_requests(run(8, 1, path=DIRECT), every=2, cached_tokens=None)]),
+            "44 of 88 answers do not say how much of their prompt was cached",
+        ),
+        (result(DPD, [run(8, 1, router={})]), "the router counted 0 of 88 answers"),
+        (result(DPD, [run(8, 1), run(16, 1), run(8, 2)]), "concurrency 16, seed 2: not measured"),
+        (
+            result(
+                DPD,
+                [run(8, 1, router={'dpd_router_decisions_total{decision="disaggregated",reason="x"}': 40.0})],
+                connection=None,
+            ),
+            "the router counted 40 of 88 answers: it began anew or was not read",
         ),
         (
             result(COLOCATED, [run(8, 1)]),
@@ -370,7 +398,10 @@ def test_the_beginning_of_a_chat_template_is_no_flaw() -> None:
 
 def test_aws_s_router_says_nothing_and_the_cache_does() -> None:
     # the operator's decoder reports what it took from the hand-off as cached
-    made = result(DPD, [with_requests(run(8, 1), path=UNKNOWN, cached_tokens=4096)])
+    aws = dataclasses.replace(CONNECTION, router=AWS_ROUTER)
+    made = result(
+        DPD, [with_requests(run(8, 1, router={}), path=UNKNOWN, cached_tokens=4096)], connection=aws
+    )
     assert flaws(made) == ()
 
 

@@ -169,7 +169,12 @@ def test_what_the_default_adds_to_it_is_listed_here() -> None:
     assert {path: found[path] for path in ADDED} == ADDED
     assert options(content["worker"]["args"]) == {**AWS_ARGUMENTS, **ADDED_ARGUMENTS}
     assert options(content["pdSpec"]["prefillSpec"]["args"]) == {**AWS_PREFILL, **ADDED_ROLE_ARGUMENTS}
-    assert options(content["pdSpec"]["decodingSpec"]["args"]) == {**AWS_DECODE, **ADDED_ROLE_ARGUMENTS}
+    assert options(content["pdSpec"]["decodingSpec"]["args"]) == {
+        **AWS_DECODE,
+        **ADDED_ROLE_ARGUMENTS,
+        # what tells, behind a router that does not, whether a prompt was handed over
+        "--enable-prompt-tokens-details": None,
+    }
 
 
 def test_the_name_under_which_aws_asks_stays_a_name_of_the_model() -> None:
@@ -190,6 +195,8 @@ def test_the_baseline_is_the_same_resource_without_roles(name: str) -> None:
     assert own.pop("--gpu-memory-utilization") == "0.9"
     assert arguments.pop("--gpu-memory-utilization") == "0.75"
     assert own.pop("--max-num-seqs", None) == ("64" if name == "operated-everything" else None)
+    # in the other, decoders say it
+    assert own.pop("--enable-prompt-tokens-details") is None
     assert own == arguments
     hand_off = {"PD_BUFFER_SIZE", "LMCACHE_SAVE_DECODE_CACHE"}
     assert theirs.pop("environmentVariables") == [

@@ -40,6 +40,8 @@ def colocated_arguments(deployment: Deployment, facts: ServingFacts, variant: Va
         "--gpu-memory-utilization",
         _fraction(baseline.gpu_memory_utilization),
         "--enable-prefix-caching",
+        # a benchmark finds by these details that its prompts had been sent before
+        "--enable-prompt-tokens-details",
     ]
     if baseline.max_num_seqs is not None:
         arguments += ["--max-num-seqs", str(baseline.max_num_seqs)]

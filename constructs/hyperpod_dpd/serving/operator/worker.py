@@ -1,6 +1,6 @@
 """`worker` and the roles of `pdSpec`: image, arguments, environment and resources of the operator's pods."""
 
-from typing import Any
+from typing import Any, Final
 
 from hyperpod_dpd.catalog.operator import REFERENCE
 from hyperpod_dpd.derive import RoleFacts, ServingFacts
@@ -10,6 +10,9 @@ from hyperpod_dpd.serving.images import pulled
 from hyperpod_dpd.serving.operator.given import given
 from hyperpod_dpd.serving.operator.weights import model_volume_mount
 from hyperpod_dpd.spec import Deployment, Role
+
+_CACHED_TOKENS: Final = "--enable-prompt-tokens-details"
+"""AWS's router does not say how it served a request: what its decoder had of the prompt does."""
 
 
 def worker(deployment: Deployment, facts: ServingFacts, *, disaggregates: bool) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def _colocated(deployment: Deployment, facts: ServingFacts) -> tuple[str, ...]:
     return (
         *_common(deployment, facts, baseline.gpu_memory_utilization),
         *(("--max-num-seqs", str(most)) if most is not None else ()),
+        _CACHED_TOKENS,
     )
 
 
@@ -109,6 +113,7 @@ def _role_arguments(deployment: Deployment, facts: ServingFacts, place: RoleFact
         *(("--enforce-eager",) if place.enforce_eager else ()),
         # chunks that vLLM has already are received and never freed (LMCache/LMCache issue 2933)
         "--enable-prefix-caching" if place.prefix_caching else "--no-enable-prefix-caching",
+        *((_CACHED_TOKENS,) if place.role is Role.DECODE else ()),
         *given_worker.extra_args,
     )
 
