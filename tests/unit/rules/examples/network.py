@@ -76,6 +76,16 @@ def _https_from(*cidrs: str, port: int = 443) -> dict[str, Any]:
     return {"Type": "AWS::EC2::SecurityGroup", "Properties": {"SecurityGroupIngress": ingress}}
 
 
+def _let_in(protocol: str, **ports: int) -> dict[str, Any]:
+    """Return a VPC with an endpoint whose group lets `protocol` in from everywhere in it."""
+    rule = {"GroupId": {"Ref": "Group"}, "CidrIp": "10.192.0.0/16", "IpProtocol": protocol, **ports}
+    return _vpc(
+        Group={"Type": "AWS::EC2::SecurityGroup"},
+        Rule={"Type": "AWS::EC2::SecurityGroupIngress", "Properties": rule},
+        Endpoint=_interface("sts"),
+    )
+
+
 _NODE_GROUP = {"Type": "AWS::EKS::Nodegroup", "Properties": {"Subnets": [{"Ref": "Subnet"}]}}
 
 EXAMPLES = (
@@ -149,7 +159,7 @@ EXAMPLES = (
             Bad(
                 case={"network.gpu_cidr": "10.1.0.0/29"},
                 at="network.gpu_cidr",
-                mentions=("8 addresses", "/28"),
+                mentions=("8 addresses", "/28 (16 addresses)"),
             ),
             Bad(case={"network.gpu_cidr": "10.1.0.1/16"}, at="network.gpu_cidr", mentions=("`10.1.0.0/16`",)),
             Bad(case={"network.gpu_cidr": "10.1.0.0"}, at="network.gpu_cidr", mentions=("no prefix length",)),
@@ -180,12 +190,17 @@ EXAMPLES = (
             Bad(
                 case={"network.gpu_cidr": "172.16.0.0/16"},
                 at="network.gpu_cidr",
-                mentions=("172.16.0.0/12", "10.0.0.0/8"),
+                mentions=("172.16.0.0/12", "choose both from 10.0.0.0/8"),
+            ),
+            Bad(
+                case={"network.cidr": "100.64.0.0/16"},
+                at="network.gpu_cidr",
+                mentions=("beside a primary one from 100.64.0.0/10", "choose both from 10.0.0.0/8"),
             ),
             Bad(
                 case={"network.cidr": "192.168.0.0/16"},
                 at="network.gpu_cidr",
-                mentions=("10.0.0.0/8", "192.168.0.0/16"),
+                mentions=("10.0.0.0/8", "choose both from 192.168.0.0/16"),
             ),
         ),
     ),
@@ -367,8 +382,25 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-NET-017",
-        good=({"Resources": {"Nodes": _NODE_GROUP, "Subnet": _subnet(MapPublicIpOnLaunch=False)}},),
+        good=(
+            {"Resources": {"Nodes": _NODE_GROUP, "Subnet": _subnet(MapPublicIpOnLaunch=False)}},
+            # a cluster without a network of its own
+            {"Resources": {"Cluster": {"Type": "AWS::SageMaker::Cluster", "Properties": {}}}},
+        ),
         bad=(
+            Bad(
+                case={
+                    "Resources": {
+                        "Cluster": {
+                            "Type": "AWS::SageMaker::Cluster",
+                            "Properties": {"VpcConfig": {"Subnets": [{"Ref": "Subnet"}]}},
+                        },
+                        "Subnet": _subnet(MapPublicIpOnLaunch=True),
+                    }
+                },
+                at="Resources.Cluster.Properties",
+                mentions=("`Subnet`",),
+            ),
             Bad(
                 case={"Resources": {"Nodes": _NODE_GROUP, "Subnet": _subnet(MapPublicIpOnLaunch=True)}},
                 at="Resources.Nodes.Properties",
@@ -394,6 +426,11 @@ EXAMPLES = (
             _vpc(Block=_BLOCK, Group=_https_from("10.192.0.0/16", "10.1.0.0/16"), Endpoint=_interface("sts")),
             _vpc(Block=_BLOCK, Group=_https_from("10.0.0.0/8"), Endpoint=_interface("sts")),
             _vpc(Block=_BLOCK, Group=_https_from()),
+            # a gateway endpoint has no security group that counts
+            _vpc(Group=_https_from(), Endpoint=_s3_endpoint(SecurityGroupIds=[{"Ref": "Group"}])),
+            _let_in("-1"),
+            _let_in("tcp", FromPort=443, ToPort=443),
+            _let_in("6", FromPort=0, ToPort=65535),
         ),
         bad=(
             Bad(
@@ -405,6 +442,18 @@ EXAMPLES = (
                 case=_vpc(Group=_https_from("10.192.0.0/16", port=80), Endpoint=_interface("sts")),
                 at="Resources.Group.Properties.SecurityGroupIngress",
                 mentions=("no HTTPS",),
+            ),
+            *(
+                Bad(
+                    case=case,
+                    at="Resources.Group.Properties.SecurityGroupIngress",
+                    mentions=("no HTTPS",),
+                )
+                for case in (
+                    _let_in("udp", FromPort=443, ToPort=443),
+                    _let_in("tcp", FromPort=0, ToPort=442),
+                    _let_in("tcp", FromPort=444, ToPort=65535),
+                )
             ),
         ),
     ),
