@@ -83,6 +83,30 @@ def test_requests_above_the_limit_are_429() -> None:
         assert (admission.requests, admission.arrived) == (1, 0)
 
 
+def test_requests_and_bytes_in_flight_are_published() -> None:
+    metrics = Metrics()
+    admission = Admission(AdmissionPolicy(), metrics, None)
+
+    def published() -> tuple[float | None, ...]:
+        names = ("dpd_router_inflight_requests", "dpd_router_queued_bytes")
+        return tuple(metrics.registry.get_sample_value(name) for name in names)
+
+    with admission.place():
+        admission.take(8)
+        assert published() == (1, 8)
+        admission.give_back(8)
+    assert published() == (0, 0)
+
+
+def test_a_key_is_for_the_router_or_for_the_workers(file: Path) -> None:
+    guarded = Admission(AdmissionPolicy(), Metrics(), ApiKeys(file, Metrics()))
+    guarded.authenticate("Bearer first")
+    with pytest.raises(ClientError) as caught:
+        guarded.authenticate("Bearer third")
+    assert (caught.value.status, guarded.keeps_authorization) == (401, False)
+    assert Admission(AdmissionPolicy(), Metrics(), None).keeps_authorization
+
+
 def test_bytes_above_the_limit_are_429() -> None:
     admission = Admission(AdmissionPolicy(max_queued_bytes=10), Metrics(), None)
     admission.take(8)
