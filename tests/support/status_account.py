@@ -51,7 +51,10 @@ class StatusAccount:
             asked = json.loads(request.data)
             kind = asked.get("ResourceType")
             found = [event for event in self.events if kind in (None, event["ResourceType"])]
-            return Response(json.dumps({"Events": found}), content_type="application/x-amz-json-1.1")
+            begin = int(asked.get("NextToken", 0))
+            end = begin + asked["MaxResults"]
+            page = {"Events": found[begin:end], **({"NextToken": str(end)} if end < len(found) else {})}
+            return Response(json.dumps(page), content_type="application/x-amz-json-1.1")
         if operation == "UpdateCluster":
             self.updates.append(json.loads(request.data))
             arn = "arn:aws:sagemaker:us-east-1:123456789012:cluster/abcdefghijkl"

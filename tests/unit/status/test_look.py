@@ -21,6 +21,13 @@ from tests.support.status_account import REGION, StatusAccount, running
 _AMP = "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1"
 
 
+_RULE = {"type": "alerting", "name": "DpdNoDecoder", "health": "ok", "labels": {"deployment": ready().name}}
+
+
+def _rules(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"data": {"groups": [{"name": "dpd-workers", "rules": list(rules)}]}}
+
+
 class _Outside:
     """AWS on loopback; kubectl, endpoint and alerts from what the test says."""
 
@@ -29,6 +36,7 @@ class _Outside:
         self.endpoint: str | None = None
         self.answers: dict[str, Any] = {}
         self.alerts: Callable[[], Any] = lambda: {"data": {"alerts": []}}
+        self.rules: Callable[[], Any] = lambda: _rules(_RULE)
         self.ready: Callable[[], int] = lambda: 200
         self.asked: list[str] = []
 
@@ -43,7 +51,7 @@ class _Outside:
 
     def signed(self, url: str, service: str) -> Any:
         self.asked.append(f"{service} {url}")
-        return self.alerts()
+        return self.rules() if url.endswith("/rules") else self.alerts()
 
     def status_of(self, url: str) -> int:
         self.asked.append(url)
@@ -189,6 +197,16 @@ def test_events_show_warnings_and_the_last_one_of_each_node(
     (event,) = _rows(snapshot, "event")
     assert (event.name, event.word, event.state) == ("decode", "Error", State.NOTE)
     assert event.detail.endswith("Insufficient capacity")
+
+
+def test_an_event_that_warns_is_found_behind_hundreds_that_do_not(
+    deployment: Deployment, outside: _Outside, aws: StatusAccount
+) -> None:
+    common = {"EventId": "1", "ClusterArn": "a", "ClusterName": deployment.name, "ResourceType": "Cluster"}
+    calm = {**common, "EventTime": 1796000300, "EventLevel": "Info", "Description": "scaled"}
+    aws.events = [*[calm] * 250, {**calm, "EventLevel": "Warn", "Description": "no capacity"}]
+    (event,) = _rows(look(deployment, outside), "event")
+    assert event.detail.endswith("no capacity")
 
 
 @pytest.mark.parametrize(
@@ -390,6 +408,44 @@ def test_alerts_that_fire_are_named(deployment: Deployment, workspace: _Outside)
 def test_no_alert_is_said_as_well(deployment: Deployment, workspace: _Outside) -> None:
     (row,) = _rows(look(deployment, workspace), "alerts")
     assert (row.word, row.state) == ("0 firing", State.WELL)
+
+
+@pytest.mark.parametrize(
+    ("rules", "word", "detail"),
+    [
+        ([], "absent", "no alert can fire"),
+        ([_RULE | {"labels": {"deployment": "another"}}], "absent", "no alert can fire"),
+        ([_RULE | {"type": "recording"}], "absent", "no alert can fire"),
+        (
+            [_RULE, _RULE | {"health": "err", "name": "DpdSlow", "lastError": "many-to-many"}],
+            "1 of 2 cannot be evaluated",
+            "`DpdSlow`: many-to-many",
+        ),
+    ],
+)
+def test_silence_of_rules_that_are_absent_or_broken_is_no_good_news(
+    deployment: Deployment,
+    workspace: _Outside,
+    rules: list[dict[str, Any]],
+    word: str,
+    detail: str,
+) -> None:
+    workspace.rules = lambda: _rules(*rules)
+    (row,) = _rows(look(deployment, workspace), "alerts")
+    assert (row.state, row.word) == (State.ILL, word)
+    assert detail in row.detail
+
+
+def test_rules_that_may_not_be_read_leave_silence_unexplained(
+    deployment: Deployment, workspace: _Outside
+) -> None:
+    def refuse() -> Any:
+        raise HTTPError(_AMP, 403, "Forbidden", Message(), None)
+
+    workspace.rules = refuse
+    snapshot = look(deployment, workspace)
+    assert _rows(snapshot, "alerts") == []
+    assert _gap(snapshot, "rules of the alerts").needs == "aps:ListRules"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from hyperpod_dpd.spec import Deployment
@@ -11,6 +12,9 @@ from hyperpod_dpd.status.outside import Outside
 _SHOWN_EVENTS = 5
 
 _EVENTS_PER_CALL = 100
+
+_LOOKED_THROUGH = 1000
+"""Events that are looked through for serious ones: a cluster that scales tells hundreds that are none."""
 
 _NODE_STATES = {
     "Running": State.WELL,
@@ -110,7 +114,7 @@ def _last_events(client: Any, name: str) -> dict[str, str]:
     from botocore.exceptions import ClientError  # noqa: PLC0415 - loaded with the clients
 
     try:
-        found = _recent(client, name, ResourceType="Instance")
+        found = list(islice(_recent(client, name, ResourceType="Instance"), _EVENTS_PER_CALL))
     except ClientError:
         return {}
     # the newest come first, and the first one stays
@@ -119,9 +123,9 @@ def _last_events(client: Any, name: str) -> dict[str, str]:
 
 def events(deployment: Deployment, outside: Outside) -> Iterator[Answer]:
     """Yield the newest events that warn of something: a launch that fails appears nowhere else."""
-    found = _recent(outside.account.client("sagemaker"), hyperpod_name(deployment))
-    serious = [event for event in found if event.get("EventLevel", "Info") != "Info"]
-    for event in serious[:_SHOWN_EVENTS]:
+    found = islice(_recent(outside.account.client("sagemaker"), hyperpod_name(deployment)), _LOOKED_THROUGH)
+    serious = (event for event in found if event.get("EventLevel", "Info") != "Info")
+    for event in islice(serious, _SHOWN_EVENTS):
         subject = event.get("InstanceId") or event.get("InstanceGroupName") or event["ClusterName"]
         yield Row(
             kind="event",
@@ -132,11 +136,22 @@ def events(deployment: Deployment, outside: Outside) -> Iterator[Answer]:
         )
 
 
-def _recent(client: Any, name: str, **narrowed: str) -> list[dict[str, Any]]:
-    answer = client.list_cluster_events(
-        ClusterName=name, SortBy="EventTime", SortOrder="Descending", MaxResults=_EVENTS_PER_CALL, **narrowed
-    )
-    return list(answer.get("Events", ()))
+def _recent(client: Any, name: str, **narrowed: str) -> Iterator[dict[str, Any]]:
+    """Yield events, the newest first, page by page as they are taken."""
+    following: dict[str, str] = {}
+    while True:
+        answer = client.list_cluster_events(
+            ClusterName=name,
+            SortBy="EventTime",
+            SortOrder="Descending",
+            MaxResults=_EVENTS_PER_CALL,
+            **narrowed,
+            **following,
+        )
+        yield from answer.get("Events", ())
+        if not answer.get("NextToken"):
+            return
+        following = {"NextToken": answer["NextToken"]}
 
 
 def _text(event: dict[str, Any]) -> str:
