@@ -17,7 +17,7 @@ from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import predict, shape_of
 from hyperpod_dpd.rehearsal.run import Outcome
 from hyperpod_dpd.rehearsal.run.leftover import Leftover, left_over
-from hyperpod_dpd.rehearsal.run.result import BEARABLE_LAG_SECONDS
+from hyperpod_dpd.rehearsal.run.result import BEARABLE_BLIND_SECONDS, BEARABLE_LAG_SECONDS
 from hyperpod_dpd.rehearsal.run.verdict import verdict
 from hyperpod_dpd.rehearsal.traffic import Answer, Ending
 from hyperpod_dpd.rehearsal.trouble import Kind, Trouble
@@ -132,6 +132,25 @@ def test_an_alert_is_not_awaited_for_a_fault_near_the_end() -> None:
     late = replace(QUIET, faults=(parse_fault("decoder-crash@16s"),), fault_seconds=45.0)
     assert said(late, alerts={}) == []
     assert said(replace(late, fault_seconds=46.0), alerts={}) == ["alert `DpdNoDecoder` did not fire"]
+
+
+@pytest.mark.parametrize(
+    ("slow", "bearable"),
+    [("blind_seconds", BEARABLE_BLIND_SECONDS), ("lost_seconds", BEARABLE_LAG_SECONDS)],
+)
+def test_alerts_of_a_machine_that_was_too_slow_are_undecided_and_no_trouble(
+    slow: str, bearable: float
+) -> None:
+    options = replace(QUIET, faults=(parse_fault("client-disconnects=20%"),))
+    seen: dict[str, Any] = {"alerts": {"DpdNoDecoder": "none"}, "under_faults": measurement(answer())}
+    assert said(options, **{**seen, slow: bearable}) == ["alert `DpdNoDecoder` fired: none"]
+    assert said(options, **{**seen, slow: bearable + 0.1}) == []
+    assert not Outcome(leftover=CLEAN, **{**seen, slow: bearable}).undecided
+    assert Outcome(leftover=CLEAN, **{**seen, slow: bearable + 0.1}).undecided
+
+
+def test_a_blind_prometheus_decides_nothing_where_alerts_are_not_judged() -> None:
+    assert not Outcome(leftover=CLEAN, blind_seconds=BEARABLE_BLIND_SECONDS + 1, alerts={}).undecided
 
 
 def test_alerts_are_no_trouble_where_nobody_watched_or_no_fault_happened() -> None:

@@ -283,7 +283,7 @@ def _show(rehearsal: "Rehearsal", arguments: Namespace) -> Exit:
         return print_unwritable(error.filename, error)
     if rehearsal.troubles:
         return Exit.FINDINGS
-    return Exit.UNDECIDED if any(result.outcome.too_slow for result in rehearsal.results) else Exit.OK
+    return Exit.UNDECIDED if any(result.outcome.undecided for result in rehearsal.results) else Exit.OK
 
 
 def _write(rehearsal: "Rehearsal", arguments: Namespace) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import json
+import math
 import re
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import aiohttp
@@ -24,6 +27,9 @@ from hyperpod_dpd.spec import Deployment
 
 SPEED: Final = 30
 """Scrapes and rules run this many times as fast as in production, so that five minutes are ten seconds."""
+
+SCRAPED_EVERY_SECONDS: Final = SCRAPE_INTERVAL_SECONDS / SPEED
+"""Real seconds between two scrapes of a target, and the time after which one is given up."""
 
 _PORT: Final = 9090
 _ALERTS_PORT: Final = 9093
@@ -57,6 +63,34 @@ def faster(rules: str, factor: int) -> str:
     return yaml.safe_dump(document, width=10_000, sort_keys=False)
 
 
+def longest_blind_seconds(up: Sequence[Mapping[str, Any]], durations: Sequence[Mapping[str, Any]]) -> float:
+    """Return for how long at most nothing was known of a target, seconds.
+
+    A scrape that was answered or refused says something of its target. One that was given up says something of the
+    machine: on loopback a process that is gone refuses at once.
+
+    Args:
+        up: the matrix of `up`, as the API of Prometheus gives it.
+        durations: that of `scrape_duration_seconds`, over the same time.
+    """
+    took = {(_target(series), at): float(seconds) for series in durations for at, seconds in series["values"]}
+
+    def given_up(series: Mapping[str, Any], at: float, is_up: str) -> bool:
+        return is_up == "0" and took.get((_target(series), at), math.inf) >= SCRAPED_EVERY_SECONDS
+
+    longest = 0.0
+    for series in up:
+        samples = series["values"]
+        known = [at for at, is_up in samples if not given_up(series, at, is_up)]
+        seen = [samples[0][0], *known, samples[-1][0]]
+        longest = max(longest, *(later - earlier for earlier, later in pairwise(seen)))
+    return longest
+
+
+def _target(series: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in series["metric"].items() if name != "__name__")
+
+
 def program() -> str | None:
     """Return the path of `prometheus`; None where it is not installed."""
     return shutil.which("prometheus")
@@ -82,6 +116,8 @@ class Monitoring:
         self._url = f"http://{host}:{_PORT}"
         self.fired: dict[str, str] = {}
         """Summary of every alert that has fired, by name."""
+        self.blind_seconds = 0.0
+        """Once it has ended: for how long at most nothing was known of a target."""
 
     @contextlib.asynccontextmanager
     async def running(
@@ -120,7 +156,9 @@ class Monitoring:
                 async with http.post(f"{self._url}/-/reload") as answer:
                     answer.raise_for_status()
                 await self._can_alert(http)
+                started = monotonic()
                 yield
+                self.blind_seconds = await self._blind(http, seconds=monotonic() - started)
             finally:
                 await process.stop(_END_SECONDS)
 
@@ -203,6 +241,13 @@ class Monitoring:
         async with asyncio.timeout(_READY_SECONDS):
             while not (await self._query(http, "alertmanagers"))["activeAlertmanagers"]:  # noqa: ASYNC110 -- as above
                 await asyncio.sleep(_POLL_SECONDS)
+
+    async def _blind(self, http: aiohttp.ClientSession, *, seconds: float) -> float:
+        up, durations = [
+            (await self._query(http, "query", query=f"{name}[{math.ceil(seconds)}s]"))["result"]
+            for name in ("up", "scrape_duration_seconds")
+        ]
+        return longest_blind_seconds(up, durations)
 
     async def _query(self, http: aiohttp.ClientSession, path: str, **parameters: str) -> Any:
         async with http.get(f"{self._url}/api/v1/{path}", params=parameters) as answer:

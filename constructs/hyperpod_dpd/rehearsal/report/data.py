@@ -39,6 +39,7 @@ def _profile(result: ProfileResult) -> dict[str, Any]:
         "exit_codes": {name: list(codes) for name, codes in result.exit_codes.items()},
         "processes_left": list(result.left_behind),
         "lost_seconds": outcome.lost_seconds,
+        "blind_seconds": outcome.blind_seconds,
         "real_seconds": result.real_seconds,
         "cpu_seconds": result.cpu_seconds,
         "notes": list(result.notes),

@@ -12,6 +12,7 @@ from hyperpod_dpd.rehearsal.measure import Measurement
 from hyperpod_dpd.rehearsal.prediction import predict
 from hyperpod_dpd.rehearsal.rehearsal import Rehearsal
 from hyperpod_dpd.rehearsal.run import ProfileResult
+from hyperpod_dpd.rehearsal.run.result import BEARABLE_BLIND_SECONDS
 from hyperpod_dpd.rehearsal.traffic import Ending
 
 _NOTHING: Final = "–"
@@ -204,6 +205,11 @@ def status_lines(result: ProfileResult) -> Iterator[str]:
             f"warning: this machine was too slow by {result.outcome.lost_seconds:.1f} simulated seconds: times are too long, "
             "and nothing was concluded from how they differ from the planner's. "
             f"help: lower `--compression`, {result.compression:g} now"
+        )
+    if result.faults and result.outcome.blind_seconds > BEARABLE_BLIND_SECONDS:
+        yield (
+            f"warning: this machine was too slow for Prometheus, which knew nothing of a pod for {result.outcome.blind_seconds:.1f} s: "
+            "nothing was concluded from its alerts. help: run it while the machine has nothing else to do"
         )
 
 

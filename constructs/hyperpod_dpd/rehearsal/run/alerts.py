@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,14 +22,25 @@ _RULES_AFTER_SECONDS: Final = 12.0
 _LOOK_SECONDS: Final = 0.5
 
 
+@dataclass(slots=True)
+class Seen:
+    """What a Prometheus saw, once the block that it watches has ended."""
+
+    fired: dict[str, str] = field(default_factory=dict)
+    """Summary of every alert that has fired, by name."""
+
+    blind_seconds: float = 0.0
+    """Real seconds for which nothing was known of a pod, at most."""
+
+
 @contextlib.asynccontextmanager
 async def watched_for_alerts(
     cluster: LocalCluster, deployment: Deployment, options: Options, folder: Path
-) -> AsyncIterator[dict[str, str] | None]:
+) -> AsyncIterator[Seen | None]:
     """Let a Prometheus watch the block.
 
     Yields:
-        Summary of every alert that has fired, by name, once the block has ended; None: nobody watches.
+        What it saw, once the block has ended; None: nobody watches.
     """
     if not options.monitors or program() is None:
         yield None
@@ -39,16 +51,17 @@ async def watched_for_alerts(
         host=cluster.addresses.monitoring,
         disaggregates=cluster.plan.disaggregates,
     )
-    fired: dict[str, str] = {}
+    seen = Seen()
     async with (
         monitoring.running(cluster.alive, cluster.marked, cluster.http),
         beside(_follow(monitoring, cluster), "follow pods"),
     ):
         await asyncio.sleep(_SCRAPES_BEFORE_SECONDS)
-        yield fired
+        yield seen
         if options.faults:
             await asyncio.sleep(_RULES_AFTER_SECONDS)
-        fired.update(monitoring.fired)
+        seen.fired.update(monitoring.fired)
+    seen.blind_seconds = monitoring.blind_seconds
 
 
 async def _follow(monitoring: Monitoring, cluster: LocalCluster) -> None:

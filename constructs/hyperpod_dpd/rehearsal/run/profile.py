@@ -92,7 +92,7 @@ async def _phases(cluster: LocalCluster, deployment: Deployment, options: Option
         await until_all_ready(cluster, options.ready_seconds)
         await until_all_routed(cluster, options.ready_seconds)
         async with (
-            watched_for_alerts(cluster, deployment, options, cluster.folder / "prometheus") as alerts,
+            watched_for_alerts(cluster, deployment, options, cluster.folder / "prometheus") as seen,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
         ):
             running = RunningProfile(
@@ -115,7 +115,8 @@ async def _phases(cluster: LocalCluster, deployment: Deployment, options: Option
         under_faults=under_faults,
         unfinished=unfinished,
         leftover=leftover,
-        alerts=alerts,
+        alerts=None if seen is None else seen.fired,
+        blind_seconds=0.0 if seen is None else seen.blind_seconds,
         proof=proof,
         lost_seconds=lost,
     )

@@ -13,6 +13,9 @@ from hyperpod_dpd.spec.value import record
 BEARABLE_LAG_SECONDS: Final = 0.5
 """Simulated seconds by which engines may fall behind; with more, times say something about this machine only."""
 
+BEARABLE_BLIND_SECONDS: Final = 2.5
+"""Real seconds for which a pod may go unscraped: the quickest rules wait for two scrapes in a row, one is missed."""
+
 
 @record
 class Outcome:
@@ -32,6 +35,9 @@ class Outcome:
     alerts: Mapping[str, str] | None = None
     """Alerts that fired, with their summaries; None: no Prometheus watched."""
 
+    blind_seconds: float = 0.0
+    """Real seconds for which at most nothing was known of a pod because this machine was too slow to scrape it."""
+
     proof: ProofResult | None = None
     """None: it was not asked for, or no router was ready."""
 
@@ -42,6 +48,16 @@ class Outcome:
     def too_slow(self) -> bool:
         """Whether this machine could not keep up, so that times are not comparable with the planner's."""
         return self.lost_seconds > BEARABLE_LAG_SECONDS
+
+    @property
+    def alerts_mean_nothing(self) -> bool:
+        """Whether alerts may say something about this machine only: of a late token, or of a scrape that was given up."""
+        return self.too_slow or self.blind_seconds > BEARABLE_BLIND_SECONDS
+
+    @property
+    def undecided(self) -> bool:
+        """Whether something was not judged because of this machine."""
+        return self.too_slow or (self.under_faults is not None and self.alerts_mean_nothing)
 
 
 @record

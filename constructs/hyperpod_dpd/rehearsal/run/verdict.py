@@ -109,6 +109,8 @@ def _alerted_otherwise(outcome: Outcome, options: Options, node: Node) -> Iterat
     if outcome.alerts is None or not options.faults:
         # without a fault, users may be more than the engines carry: what fires then is told, and is no trouble
         return
+    if outcome.alerts_mean_nothing:
+        return
     fired = outcome.alerts
     missing = _awaited(options) - set(fired)
     unexpected = set(fired) - _allowed(options.faults)
