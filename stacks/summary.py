@@ -24,6 +24,7 @@ def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.C
         *_aligned(_group_rows(deployment)),
     ]
     said = (
+        *_shared_network(deployment),
         *_recorded(deployment),
         *_to_fill(deployment),
         *_locked_out(deployment),
@@ -65,6 +66,13 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
         "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def _shared_network(deployment: Deployment) -> Iterator[str]:
+    """Yield a line where nothing here made the network: it has to be as the file says when the stacks are deployed."""
+    existing = deployment.network.existing
+    if existing is not None and deployment.cluster.existing is None:
+        yield f"network: `{existing.vpc_id}` is there already, `dpd preflight` asks whether it is as the file says"
 
 
 def _recorded(deployment: Deployment) -> Iterator[str]:

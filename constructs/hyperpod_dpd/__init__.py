@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from hyperpod_dpd.spec.model import Model as Model
     from hyperpod_dpd.spec.model import S3Source as S3Source
     from hyperpod_dpd.spec.model import VolumeSource as VolumeSource
+    from hyperpod_dpd.spec.network import ExistingVpc as ExistingVpc
     from hyperpod_dpd.spec.network import Network as Network
     from hyperpod_dpd.spec.operator import EndpointCertificate as EndpointCertificate
     from hyperpod_dpd.spec.operator import OperatorEndpoint as OperatorEndpoint
@@ -252,6 +253,7 @@ _EXPORTS = {
     "Model": "hyperpod_dpd.spec.model",
     "S3Source": "hyperpod_dpd.spec.model",
     "VolumeSource": "hyperpod_dpd.spec.model",
+    "ExistingVpc": "hyperpod_dpd.spec.network",
     "Network": "hyperpod_dpd.spec.network",
     "EndpointCertificate": "hyperpod_dpd.spec.operator",
     "OperatorEndpoint": "hyperpod_dpd.spec.operator",

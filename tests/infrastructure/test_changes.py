@@ -20,9 +20,11 @@ from hyperpod_dpd.spec import (
     Spot,
     Taint,
 )
-from tests.support.deployments import changed, ready
+from stacks.network import NetworkStack
+from tests.support.deployments import EXISTING_VPC, changed, ready
 from tests.support.manifests import BOUND
 from tests.support.synth import KEY, Synthesized, synthesize
+from tests.support.template import app, synthesized
 
 _C = Consequence
 _WAIT = {
@@ -241,6 +243,23 @@ def test_a_replacement_is_refused_by_an_export_in_use_and_said_by_dpd_diff(path:
     }
     assert held, f"CloudFormation would replace {replaced} without a word"
     assert next(iter(compare(_before(), after).grouped)) is Consequence.REFUSED
+
+
+def test_another_vpc_is_refused_by_an_export_in_use_and_said_by_dpd_diff() -> None:
+    after = changed(_before(), network__existing=EXISTING_VPC)
+    new = synthesized(NetworkStack(app(), f"{after.name}-network", deployment=after))
+    old = _synthesized_before().templates["network"]
+    # a network stack alone exports nothing: what the old one exports is gone, whatever the new one's ids are
+    kept = old["Resources"].keys() & new["Resources"].keys()
+    gone = {
+        output["Export"]["Name"]
+        for output in old["Outputs"].values()
+        if "Export" in output and not any(f"'{logical_id}'" in str(output["Value"]) for logical_id in kept)
+    }
+    users = _imported(_synthesized_before())
+    assert any(f"'Fn::ImportValue': '{name}'" in users for name in gone)
+    grouped = compare(_before(), after).grouped
+    assert [each.path for each in grouped[Consequence.REFUSED]] == ["network.existing"]
 
 
 @pytest.mark.parametrize(

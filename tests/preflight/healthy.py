@@ -2,12 +2,14 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
 from hyperpod_dpd.catalog.eks import addons, kubernetes_versions
 from hyperpod_dpd.derive.alerts import PUBLISHERS
+from hyperpod_dpd.derive.backend import on_backend
 from hyperpod_dpd.spec import (
     Alerts,
     DependenciesChart,
@@ -23,7 +25,7 @@ from hyperpod_dpd.spec import (
     TrainingPlan,
 )
 from tests.preflight.aws import ACCOUNT_ID, NOW, Answers, Parameters, Refusal, Reply, WebAnswer
-from tests.support.deployments import changed, ready
+from tests.support.deployments import EXISTING_VPC, changed, ready
 
 DIGEST = "sha256:" + "ab" * 32
 IMAGE = f"{ACCOUNT_ID}.dkr.ecr.us-east-1.amazonaws.com/dpd-worker@{DIGEST}"
@@ -31,6 +33,7 @@ PLAN = f"arn:aws:sagemaker:us-east-1:{ACCOUNT_ID}:training-plan/p5"
 TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT_ID}:alerts"
 CERTIFICATE = f"arn:aws:acm:us-east-1:{ACCOUNT_ID}:certificate/12345678-1234-1234-1234-123456789012"
 ARCHIVE = "cd" * 32
+VPC = replace(EXISTING_VPC, cluster_subnet_ids=None, endpoint_services=())
 
 
 @cache
@@ -74,6 +77,15 @@ def deployments() -> dict[str, Deployment]:
         "existing": changed(
             default, cluster__existing=ExistingCluster(eks_name="shared", hyperpod_name="gpus")
         ),
+        "vpc": changed(
+            default,
+            network__existing=VPC,
+            network__egress="closed",
+            network__interface_endpoints=True,
+            network__existing__endpoint_services=("sts",),
+            routing__load_balancer=LoadBalancer(certificate_arn=CERTIFICATE),
+        ),
+        "vpc-of-operator": changed(on_backend(default, "operator"), network__existing=VPC),
         "images": changed(
             default,
             platform__images=Images(source="given", worker=IMAGE),
@@ -157,7 +169,49 @@ _NETWORK: Answers = {
             for number in (4, 6)
         ]
     },
-    ("ec2", "DescribeVpcs"): {"Vpcs": [{"VpcId": "vpc-1"}]},
+    ("ec2", "DescribeVpcs"): {
+        "Vpcs": [
+            {
+                "VpcId": VPC.vpc_id,
+                "OwnerId": ACCOUNT_ID,
+                "CidrBlockAssociationSet": [
+                    {"CidrBlock": cidr, "CidrBlockState": {"State": "associated"}} for cidr in VPC.cidrs
+                ],
+            }
+        ]
+    },
+    ("ec2", "DescribeVpcAttribute"): {
+        "EnableDnsSupport": {"Value": True},
+        "EnableDnsHostnames": {"Value": True},
+    },
+    ("ec2", "DescribeRouteTables"): {
+        "RouteTables": [
+            {
+                "RouteTableId": "rtb-main",
+                "Associations": [{"Main": True}],
+                "Routes": [
+                    {"DestinationCidrBlock": "10.20.0.0/16", "GatewayId": "local", "State": "active"},
+                    {"DestinationCidrBlock": "0.0.0.0/0", "TransitGatewayId": "tgw-1", "State": "active"},
+                ],
+            }
+        ]
+    },
+    ("ec2", "DescribeVpcEndpoints"): {
+        "VpcEndpoints": [
+            {
+                "ServiceName": "com.amazonaws.us-east-1.s3",
+                "VpcEndpointType": "Gateway",
+                "State": "available",
+                "RouteTableIds": ["rtb-main"],
+            },
+            {
+                "ServiceName": "com.amazonaws.us-east-1.sts",
+                "VpcEndpointType": "Interface",
+                "State": "available",
+                "PrivateDnsEnabled": True,
+            },
+        ]
+    },
     ("ec2", "DescribeInternetGateways"): {"InternetGateways": [{"InternetGatewayId": "igw-1"}]},
     ("ec2", "DescribeAddresses"): {"Addresses": [{"PublicIp": "192.0.2.1"}]},
     ("ec2", "DescribeNetworkInterfaces"): {"NetworkInterfaces": [{"NetworkInterfaceId": "eni-1"}]},
@@ -174,11 +228,19 @@ _NETWORK: Answers = {
     ("ec2", "DescribeSubnets"): {
         "Subnets": [
             {
-                "SubnetId": "subnet-0123456789abcdef0",
-                "AvailabilityZoneId": "use1-az6",
+                "SubnetId": subnet_id,
+                "VpcId": VPC.vpc_id,
+                "AvailabilityZoneId": zone_id,
                 "AvailableIpAddressCount": 4000,
                 "CidrBlock": "10.1.0.0/20",
+                "MapPublicIpOnLaunch": False,
+                "Tags": [{"Key": "kubernetes.io/role/internal-elb", "Value": "1"}],
             }
+            for subnet_id, zone_id in {
+                "subnet-0123456789abcdef0": "use1-az6",
+                VPC.gpu_subnet_id: "use1-az6",
+                **dict(zip(VPC.system_subnet_ids, ("use1-az6", "use1-az4"), strict=True)),
+            }.items()
         ]
     },
 }

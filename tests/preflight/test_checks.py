@@ -16,7 +16,7 @@ from hyperpod_dpd.preflight.report import Report, Status
 from hyperpod_dpd.preflight.runner import preflight
 from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin, Spot
 from tests.preflight.aws import ACCOUNT_ID, NOW, Refusal, TableAccount, Web, WebAnswer
-from tests.preflight.healthy import PLAN, deployments, healthy, quota, web
+from tests.preflight.healthy import PLAN, VPC, deployments, healthy, quota, web
 from tests.support.deployments import ROOT, changed
 
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT_ID}:key/00000000-0000-0000-0000-000000000000"
@@ -70,6 +70,26 @@ def _from(call: Call, name: str, **changes: Any) -> dict[Call, Any]:
     whole = answer({key: name})
     altered = {"cluster": {**whole["cluster"], **changes}} if "cluster" in whole else {**whole, **changes}
     return {call: lambda parameters: altered if parameters[key] == name else answer(parameters)}
+
+
+def _rows(call: Call, number: int, **changes: Any) -> dict[Call, Any]:
+    """Change one row of the only list of a healthy answer."""
+    ((key, rows),) = healthy()[call].items()
+    return {call: {key: [{**row, **changes} if at == number else row for at, row in enumerate(rows)]}}
+
+
+def _subnet(subnet_id: str, **changes: Any) -> dict[Call, Any]:
+    """Change what a healthy account answers about a subnet."""
+    call = ("ec2", "DescribeSubnets")
+    ids = [row["SubnetId"] for row in healthy()[call]["Subnets"]]
+    return _rows(call, ids.index(subnet_id), **changes)
+
+
+def _default_route(*routes: Mapping[str, Any]) -> dict[Call, Any]:
+    call = ("ec2", "DescribeRouteTables")
+    local = healthy()[call]["RouteTables"][0]["Routes"][0]
+    rows = [{"DestinationCidrBlock": "0.0.0.0/0", "State": "active", **route} for route in routes]
+    return _rows(call, 0, Routes=[local, *rows])
 
 
 def _without_addon(name: str) -> dict[Call, Any]:
@@ -558,6 +578,199 @@ PLANTED = {
         deployment="existing",
         answers=_but(("ec2", "DescribeSubnets"), AvailabilityZoneId="use1-az2"),
         says=("`subnet-0123456789abcdef0` in `use1-az2`",),
+    ),
+    "vpc-absent": Planted(
+        check="PRE-NET-002",
+        path="network.existing.vpc_id",
+        deployment="vpc",
+        answers={("ec2", "DescribeVpcs"): Refusal(code="InvalidVpcID.NotFound")},
+        says=("given `vpc_id: vpc-0123456789abcdef0`", "`aws ec2 describe-vpcs --region us-east-1`"),
+    ),
+    "vpc-shared": Planted(
+        check="PRE-NET-002",
+        path="network.existing.vpc_id",
+        deployment="vpc",
+        answers=_but(("ec2", "DescribeVpcs"), OwnerId="210987654321"),
+        says=("computed its owner is 210987654321", f"limit {ACCOUNT_ID}"),
+    ),
+    "vpc-with-other-ranges": Planted(
+        check="PRE-NET-002",
+        path="network.existing.cidrs",
+        deployment="vpc",
+        changes={"network__existing__cidrs": ("10.20.0.0/16", "10.99.0.0/16")},
+        says=(
+            "given `cidrs: [10.20.0.0/16, 10.99.0.0/16]`",
+            "the list lacks 100.64.0.0/16 and names 10.99.0.0/16, which the VPC does not have",
+            "write `cidrs: [10.20.0.0/16, 100.64.0.0/16]`",
+        ),
+    ),
+    "vpc-without-names": Planted(
+        check="PRE-NET-002",
+        path="network.existing.vpc_id",
+        deployment="vpc",
+        answers={
+            ("ec2", "DescribeVpcAttribute"): {
+                "EnableDnsSupport": {"Value": True},
+                "EnableDnsHostnames": {"Value": False},
+            }
+        },
+        says=("computed its `enableDnsHostnames` is off",),
+    ),
+    "vpc-subnet-absent": Planted(
+        check="PRE-NET-003",
+        path="network.existing.cluster_subnet_ids[1]",
+        deployment="vpc",
+        changes={
+            "network__existing__cluster_subnet_ids": (VPC.system_subnet_ids[0], "subnet-00000000000000009")
+        },
+        says=("no such subnet", "given `subnet-00000000000000009`", "Values=vpc-0123456789abcdef0"),
+    ),
+    "vpc-subnet-of-another-vpc": Planted(
+        check="PRE-NET-003",
+        path="network.existing.gpu_subnet_id",
+        deployment="vpc",
+        answers=_subnet(VPC.gpu_subnet_id, VpcId="vpc-00000000"),
+        says=("it is in `vpc-00000000`", "limit `vpc_id: vpc-0123456789abcdef0`"),
+    ),
+    "vpc-gpu-subnet-elsewhere": Planted(
+        check="PRE-NET-003",
+        path="network.existing.gpu_subnet_id",
+        deployment="vpc",
+        answers=_subnet(VPC.gpu_subnet_id, AvailabilityZoneId="use1-az4"),
+        says=("in another zone", "it is in `use1-az4`", "limit `use1-az6`"),
+    ),
+    "vpc-system-subnets-in-another-order": Planted(
+        check="PRE-NET-003",
+        path="network.existing.system_subnet_ids[0]",
+        deployment="vpc",
+        changes={"network__existing__system_subnet_ids": VPC.system_subnet_ids[::-1]},
+        says=(f"given `{VPC.system_subnet_ids[1]}`", "it is in `use1-az4`", "limit `use1-az6`"),
+    ),
+    "vpc-subnet-public": Planted(
+        check="PRE-NET-003",
+        path="network.existing.system_subnet_ids[1]",
+        deployment="vpc",
+        answers=_subnet(VPC.system_subnet_ids[1], MapPublicIpOnLaunch=True),
+        says=("`MapPublicIpOnLaunch: true`", "private subnets only"),
+    ),
+    "vpc-gpu-subnet-full": Planted(
+        check="PRE-NET-004",
+        path="network.existing.gpu_subnet_id",
+        deployment="vpc",
+        answers=_subnet(VPC.gpu_subnet_id, AvailableIpAddressCount=161),
+        says=("computed 81 for 1 nodes of `prefill` + 81 for 1 nodes of `decode` = 162", "limit 161 free"),
+    ),
+    "vpc-system-subnet-full": Planted(
+        check="PRE-NET-004",
+        path="network.existing.system_subnet_ids[0]",
+        deployment="vpc",
+        answers=_subnet(VPC.system_subnet_ids[0], AvailableIpAddressCount=148),
+        # 20 services with Amazon Managed Grafana, without the one that is there
+        says=(
+            "6 for the control plane + 116 for 2 system nodes + 19 for interface endpoints + 8 for the load balancer",
+            "= 149; limit 148 free",
+        ),
+    ),
+    "vpc-without-a-way-out": Planted(
+        check="PRE-NET-005",
+        path="network.existing.gpu_subnet_id",
+        deployment="vpc-of-operator",
+        answers=_default_route(),
+        says=("no default route", "`rtb-main`, and `egress: nat`"),
+    ),
+    "vpc-with-a-way-to-nowhere": Planted(
+        check="PRE-NET-005",
+        path="network.existing.system_subnet_ids[0]",
+        deployment="vpc-of-operator",
+        answers=_default_route({"NatGatewayId": "nat-1", "State": "blackhole"}),
+        says=("its state is `blackhole`",),
+    ),
+    "vpc-with-public-routes": Planted(
+        check="PRE-NET-005",
+        path="network.existing.system_subnet_ids[1]",
+        deployment="vpc-of-operator",
+        answers=_default_route({"GatewayId": "igw-1"}),
+        says=("internet gateway", "computed `igw-1`"),
+    ),
+    "vpc-without-s3": Planted(
+        check="PRE-NET-005",
+        path="network.existing.gpu_subnet_id",
+        deployment="vpc",
+        answers=_rows(("ec2", "DescribeVpcEndpoints"), 0, RouteTableIds=["rtb-public"]),
+        says=(
+            "no gateway endpoint of S3",
+            "--service-name com.amazonaws.us-east-1.s3 --route-table-ids rtb-main",
+        ),
+    ),
+    "vpc-with-private-names-of-s3": Planted(
+        check="PRE-NET-005",
+        path="network.existing.vpc_id",
+        deployment="vpc",
+        answers=_rows(
+            ("ec2", "DescribeVpcEndpoints"),
+            1,
+            ServiceName="com.amazonaws.us-east-1.s3",
+            VpcEndpointId="vpce-1",
+            DnsOptions={"PrivateDnsOnlyForInboundResolverEndpoint": False},
+        ),
+        says=("`vpce-1` has private DNS for the whole VPC", "`PrivateDnsOnlyForInboundResolverEndpoint`"),
+    ),
+    "vpc-endpoints-twice": Planted(
+        check="PRE-NET-006",
+        path="network.interface_endpoints",
+        deployment="vpc",
+        changes={"network__existing__endpoint_services": ()},
+        says=("there are `sts`", "add `endpoint_services: [sts]` to `network.existing`"),
+    ),
+    "vpc-closed-without-endpoints": Planted(
+        check="PRE-NET-006",
+        path="network.existing",
+        deployment="vpc",
+        changes={"network__interface_endpoints": False, "network__existing__endpoint_services": ()},
+        answers=_default_route(),
+        says=(
+            "no route leads out of the VPC",
+            "none of `aps-workspaces`, ",
+            "`ssmmessages`",
+            "`egress: closed`",
+        ),
+    ),
+    "vpc-balancer-subnet-small": Planted(
+        check="PRE-NET-007",
+        path="network.existing.load_balancer_subnet_ids",
+        deployment="vpc",
+        answers=_subnet(VPC.system_subnet_ids[1], CidrBlock="10.20.0.0/28"),
+        says=(f"given `{VPC.system_subnet_ids[1]}` (10.20.0.0/28)", "limit /27"),
+    ),
+    "vpc-untagged": Planted(
+        check="PRE-NET-007",
+        path="network.existing.vpc_id",
+        deployment="vpc-of-operator",
+        answers=_subnet(VPC.system_subnet_ids[1], Tags=[]),
+        says=(
+            "computed 1 zones with subnets tagged `kubernetes.io/role/internal-elb: 1`",
+            f"--resources {' '.join(VPC.system_subnet_ids)} --tags Key=kubernetes.io/role/internal-elb,Value=1",
+        ),
+    ),
+    "vpc-tagged-for-another-cluster": Planted(
+        check="PRE-NET-007",
+        path="network.existing.vpc_id",
+        deployment="vpc-of-operator",
+        answers=_subnet(
+            VPC.system_subnet_ids[1],
+            Tags=[
+                {"Key": "kubernetes.io/role/internal-elb", "Value": "1"},
+                {"Key": "kubernetes.io/cluster/theirs", "Value": "shared"},
+            ],
+        ),
+        says=("limit 2 zones",),
+    ),
+    "vpc-endpoints-over-quota": Planted(
+        check="PRE-QUO-007",
+        path="network.interface_endpoints",
+        deployment="vpc",
+        answers={("service-quotas", "GetServiceQuota"): quota(L_29B6F2EB=19.0)},
+        says=("19 needed + 1 in use = 20", "limit 19", "endpoints of 19 services in `vpc-0123456789abcdef0`"),
     ),
     "eks-name-taken": Planted(
         check="PRE-NAM-001",
@@ -1165,3 +1378,45 @@ def test_a_key_that_may_not_be_described_is_a_gap() -> None:
     (gap,) = (gap for outcome in report.outcomes for gap in outcome.gaps)
     assert f"the key `{KEY}` of `bucket: weights`" in str(gap)
     assert "kms:DescribeKey" in str(gap)
+
+
+def test_endpoints_that_may_be_in_another_vpc_are_asked_for_and_not_called_missing() -> None:
+    deployment = changed(
+        deployments()["vpc"], network__interface_endpoints=False, network__existing__endpoint_services=()
+    )
+    report = preflight(deployment, TableAccount(healthy()), checks=[by_id("PRE-NET-006")], gate=GATE)
+    assert list(report.findings) == []
+    ((_, gap),) = report.gaps
+    assert "`vpc-0123456789abcdef0` has none; they may be in another VPC" in gap.message
+    assert "`sts`" not in gap.message
+
+
+def test_routes_that_the_account_does_not_see_are_unknown() -> None:
+    answers = {**healthy(), ("ec2", "DescribeRouteTables"): {"RouteTables": []}}
+    report = preflight(
+        deployments()["vpc-of-operator"], TableAccount(answers), checks=[by_id("PRE-NET-005")], gate=GATE
+    )
+    assert list(report.findings) == []
+    assert len(report.gaps) == 3
+
+
+def test_nodes_that_run_in_an_existing_vpc_have_their_addresses() -> None:
+    deployment = changed(deployments()["vpc"], hyperpod__cluster_name="gpus")
+    answers = {
+        **healthy(),
+        ("ssm", "GetParameter"): {"Parameter": {"Value": "30"}},
+        # one of `prefill` runs, `decode` is missing
+        **_subnet(VPC.gpu_subnet_id, AvailableIpAddressCount=81),
+        **_rows(("ec2", "DescribeVpcEndpoints"), 1, ServiceName="com.amazonaws.us-east-1.ecr.api"),
+    }
+    report = run(deployment, TableAccount(answers, web=web))
+    assert [
+        str(finding) for finding in report.findings if "NET" in finding.rule or "QUO" in finding.rule
+    ] == []
+
+
+def test_system_nodes_that_the_catalog_does_not_know_are_left_to_the_reader() -> None:
+    deployment = changed(deployments()["vpc"], cluster__system_nodes__instance_type="m6id.xlarge")
+    report = preflight(deployment, TableAccount(healthy()), checks=[by_id("PRE-NET-004")], gate=GATE)
+    ((_, gap),) = report.gaps
+    assert "the catalog does not have `m6id.xlarge`" in gap.message

@@ -4,10 +4,27 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from hyperpod_dpd.spec import Deployment, FsxSource, HuggingFaceSource, S3Source, VolumeSource
+from hyperpod_dpd.spec import (
+    Deployment,
+    ExistingVpc,
+    FsxSource,
+    HuggingFaceSource,
+    S3Source,
+    VolumeSource,
+)
 from hyperpod_dpd.spec.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
+
+EXISTING_VPC = ExistingVpc(
+    vpc_id="vpc-0123456789abcdef0",
+    cidrs=("10.20.0.0/16", "100.64.0.0/16"),
+    gpu_subnet_id="subnet-00000000000000001",
+    system_subnet_ids=("subnet-00000000000000002", "subnet-00000000000000003"),
+    cluster_subnet_ids=("subnet-00000000000000004", "subnet-00000000000000005"),
+    endpoint_services=("ecr.api", "ecr.dkr"),
+)
+"""The VPC of a central network team."""
 
 
 def ready(name: str = "llama-3.3-70b-p5") -> Deployment:

@@ -25,7 +25,7 @@ from hyperpod_dpd.spec import (
     TrainingPlan,
 )
 from stacks.build import DeploymentStacks, build
-from tests.support.deployments import ROOT, changed, ready
+from tests.support.deployments import EXISTING_VPC, ROOT, changed, ready
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000"
 THEIR_KEY = "arn:aws:kms:eu-west-1:210987654321:key/11111111-1111-1111-1111-111111111111"
@@ -81,6 +81,10 @@ SYNTHESES: Mapping[str, Mapping[str, Any]] = {
         "platform__monthly_budget_usd": 50_000,
         "model__source": FsxSource(type="fsx"),
         "model__imported_from": HubOrigin(token_secret="mine/hub-token"),
+    },
+    "existing-vpc": {
+        "network__existing": EXISTING_VPC,
+        "network__interface_endpoints": True,
     },
     "given-model": {
         "model__source": S3Source(bucket="mine", prefix="llama"),

@@ -1,6 +1,6 @@
 """AWS services that something in the VPC calls, and that a network without a way out reaches by endpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from hyperpod_dpd.catalog.regions import Region
 
@@ -28,6 +28,7 @@ ENDPOINT_SERVICES: Mapping[str, str] = {
 """Services that something in the VPC calls, behind `com.amazonaws.<region>.`, and who calls them."""
 
 
-def endpoint_services(region: Region) -> tuple[str, ...]:
-    """Return the services that exist in `region`."""
-    return (*ENDPOINT_SERVICES, "grafana-workspace") if region.managed_grafana else (*ENDPOINT_SERVICES,)
+def endpoint_services(region: Region, *, without: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the services that exist in `region`, but for those that have an endpoint already."""
+    services = (*ENDPOINT_SERVICES, "grafana-workspace") if region.managed_grafana else (*ENDPOINT_SERVICES,)
+    return tuple(service for service in services if service not in without)

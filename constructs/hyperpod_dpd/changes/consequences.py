@@ -76,6 +76,19 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "network.egress": (_C.NETWORK,),
     "network.interface_endpoints": (_C.NETWORK,),
     "network.flow_log_retention_days": (_C.NETWORK,),
+    "network.existing": (_C.REFUSED,),
+    "network.existing.cidrs": (_C.NETWORK, _C.OBJECTS),
+    "network.existing.system_subnet_ids": (
+        _C.NETWORK,
+        _C.EKS,
+        _C.SYSTEM_NODES,
+        _C.HYPERPOD,
+        _C.PLATFORM,
+        _C.OBJECTS,
+    ),
+    "network.existing.cluster_subnet_ids": (_C.EKS,),
+    "network.existing.load_balancer_subnet_ids": (_C.OBJECTS,),
+    "network.existing.endpoint_services": (_C.NETWORK,),
     "cluster.kubernetes_version": (_C.EKS, _C.OBJECTS, _C.PLATFORM),
     "cluster.endpoint_access": (_C.EKS,),
     "cluster.public_access_cidrs": (_C.EKS,),
@@ -263,6 +276,9 @@ def _narrowed(
     if difference.path == "account" and None in (difference.old, difference.new):
         # naming the account that is deployed to already moves nothing
         return {Consequence.RESOURCES}
+    if difference.path == "network.existing":
+        # nothing moves a cluster into another VPC, so nothing comes of what else would change
+        return {Consequence.REFUSED}
     if difference.pattern in _IMAGES and None not in (difference.old, difference.new):
         # builds come or go only where a digest takes their place
         return found - {Consequence.PLATFORM}

@@ -68,7 +68,8 @@ def control_plane(
     )
     cluster.node.add_dependency(logs)
     cdk.Annotations.of(cluster).acknowledge_warning(
-        "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet", "the network tags its subnets itself"
+        "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet",
+        "a network of ours tags its subnets itself, and load balancers in one of somebody else name theirs",
     )
     return cluster
 

@@ -35,18 +35,13 @@ class ZoneAddresses:
 
 @record
 class AddressPlan:
-    """Every CIDR of a deployment's VPC."""
+    """Every CIDR of a VPC that a deployment makes."""
 
     primary: IPv4Network
     gpu: IPv4Network
     """Secondary CIDR, taken whole by the GPU subnet."""
     zones: dict[str, ZoneAddresses]
     """By zone id, in the order of `network.cluster_zone_ids`."""
-
-    @property
-    def vpc_cidrs(self) -> tuple[str, ...]:
-        """Every CIDR of the VPC, the secondary too: a rule that forgets it shuts the GPU nodes out."""
-        return str(self.primary), str(self.gpu)
 
 
 def address_plan(network: Network) -> AddressPlan:

@@ -203,9 +203,7 @@ def _flows(deployment: Deployment, profile: Profile) -> tuple[Flow, ...]:
         Flow(
             name="tokenizer and results",
             source=job,
-            destination=Addresses(
-                cidrs=(ANYWHERE,), excluded=(deployment.network.cidr, deployment.network.gpu_cidr)
-            ),
+            destination=Addresses(cidrs=(ANYWHERE,), excluded=deployment.network.vpc_cidrs),
             ports=(Ports.one(443),),
         ),
     )

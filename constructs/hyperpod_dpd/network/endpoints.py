@@ -11,6 +11,8 @@ from constructs import Construct
 
 from hyperpod_dpd.catalog.endpoints import endpoint_services
 from hyperpod_dpd.catalog.regions import region as catalog_region
+from hyperpod_dpd.network.interface import ClusterNetwork
+from hyperpod_dpd.spec import Network
 from hyperpod_dpd.spec.arguments import checked
 
 
@@ -28,6 +30,7 @@ class InterfaceEndpoints(Construct):
         vpc_cidrs: Annotated[Sequence[str], at.MinLen(1)],
         subnets: Annotated[Sequence[ec2.ISubnet], at.MinLen(1)],
         region: str,
+        existing_services: Sequence[str] = (),
     ) -> None:
         """Create the endpoints.
 
@@ -38,6 +41,8 @@ class InterfaceEndpoints(Construct):
             vpc_cidrs: every CIDR of the VPC. GPU nodes live in the secondary one.
             subnets: where the endpoints' interfaces go; at most one subnet per zone, which is a limit of endpoints.
             region: name of the region, which decides what services there are.
+            existing_services: services that have an endpoint in the VPC already; a second one would be refused, because
+                its private name is taken.
 
         Raises:
             UnknownCatalogEntryError: the catalog has no such region.
@@ -52,7 +57,7 @@ class InterfaceEndpoints(Construct):
         )
         for cidr in vpc_cidrs:
             group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.HTTPS, "HTTPS from the VPC")
-        for service in endpoint_services(catalog_region(region)):
+        for service in endpoint_services(catalog_region(region), without=existing_services):
             ec2.CfnVPCEndpoint(
                 self,
                 service,
@@ -68,3 +73,20 @@ class InterfaceEndpoints(Construct):
     def connections(self) -> ec2.Connections:
         """Connections of that group, for callers from outside the VPC."""
         return self._group.connections
+
+
+def endpoints_for(
+    scope: Construct, *, spec: Network, network: ClusterNetwork, region: str
+) -> InterfaceEndpoints:
+    """Create the endpoints that `spec` asks for in `network`, whose system subnets are one for each zone of the cluster."""
+    # an endpoint takes one subnet per zone, and the system subnet of the GPU zone serves the GPU nodes too
+    elsewhere = () if spec.gpu_zone_id in spec.cluster_zone_ids else (network.gpu_subnet,)
+    return InterfaceEndpoints(
+        scope,
+        "Endpoints",
+        vpc=network.vpc,
+        vpc_cidrs=network.vpc_cidrs,
+        subnets=(*network.system_subnets, *elsewhere),
+        region=region,
+        existing_services=spec.existing.endpoint_services if spec.existing else (),
+    )

@@ -12,7 +12,7 @@ from hyperpod_dpd.catalog.regions import region_of_zone
 from hyperpod_dpd.derive.addresses import address_plan
 from hyperpod_dpd.network.default_group import ClosedDefaultSecurityGroup
 from hyperpod_dpd.network.efa import EfaSecurityGroup
-from hyperpod_dpd.network.endpoints import InterfaceEndpoints
+from hyperpod_dpd.network.endpoints import endpoints_for
 from hyperpod_dpd.network.internet import InternetAccess
 from hyperpod_dpd.network.subnet import ZoneSubnet
 from hyperpod_dpd.security.logs import log_group, logs_key
@@ -84,7 +84,7 @@ class DpdNetwork(Construct):
             tags=[cdk.CfnTag(key="Name", value=name)],
         )
         self._private_routes = self._route_table("private")
-        self.vpc_cidrs = self._plan.vpc_cidrs
+        self.vpc_cidrs = spec.vpc_cidrs
         self.cluster_subnets = self._control_plane_subnets()
         self.system_subnets = self._system_subnets()
         gpu = self._gpu_subnet()
@@ -214,16 +214,7 @@ class DpdNetwork(Construct):
     def _interface_endpoints(self) -> None:
         region = region_of_zone(self._spec.gpu_zone_id)
         assert region is not None, "the address plan refuses zones of unknown regions"
-        # an endpoint takes one subnet per zone, and the system subnet of the GPU zone serves the GPU nodes too
-        elsewhere = () if self._spec.gpu_zone_id in self._plan.zones else (self.gpu_subnet,)
-        InterfaceEndpoints(
-            self,
-            "Endpoints",
-            vpc=self.vpc,
-            vpc_cidrs=self.vpc_cidrs,
-            subnets=(*self.system_subnets, *elsewhere),
-            region=region.name,
-        )
+        endpoints_for(self, spec=self._spec, network=self, region=region.name)
 
     def _logged(self, removal_policy: cdk.RemovalPolicy) -> None:
         key = logs_key(self, "LogsKey", removal_policy=removal_policy)

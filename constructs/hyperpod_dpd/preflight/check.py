@@ -53,8 +53,13 @@ def always(_deployment: Deployment) -> bool:
 
 
 def creates_cluster(deployment: Deployment) -> bool:
-    """Whether the deployment makes network, cluster and HyperPod itself."""
+    """Whether the deployment makes cluster and HyperPod itself."""
     return deployment.cluster.existing is None
+
+
+def creates_network(deployment: Deployment) -> bool:
+    """Whether the deployment makes a VPC for its cluster."""
+    return creates_cluster(deployment) and deployment.network.existing is None
 
 
 @record

@@ -73,6 +73,8 @@ ACKNOWLEDGEMENTS: tuple[NagAcknowledgement, ...] = (
         path="AWS679f53fac002430cb0da5b7982bd2287/ServiceRole/Resource",
         finding=_managed("service-role/AWSLambdaBasicExecutionRole"),
         reason="aws-cdk-lib's own function behind AwsCustomResource writes its log with Lambda's standard policy",
+        # a VPC of somebody else keeps its default security group
+        optional=True,
     ),
     NagAcknowledgement(
         part="cluster",

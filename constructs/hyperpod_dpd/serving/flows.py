@@ -214,7 +214,7 @@ def _model(deployment: Deployment) -> Iterator[Flow]:
         yield Flow(
             name="model",
             source=_worker_pods(deployment),
-            destination=Addresses(cidrs=(ANYWHERE,), excluded=_vpc(deployment)),
+            destination=Addresses(cidrs=(ANYWHERE,), excluded=deployment.network.vpc_cidrs),
             ports=(Ports.one(443),),
         )
 
@@ -327,20 +327,22 @@ def _load_balancer(deployment: Deployment) -> Addresses:
     Pods on nodes of an internal one's subnets have addresses there, too: a policy cannot tell them apart.
     """
     balancer = deployment.routing.load_balancer
-    if deployment.cluster.existing is not None or balancer is None:
-        return Addresses(cidrs=_vpc(deployment))
-    zones = address_plan(deployment.network).zones.values()
+    network = deployment.network
+    if deployment.cluster.existing is not None or network.existing is not None or balancer is None:
+        return Addresses(cidrs=network.vpc_cidrs)
+    zones = address_plan(network).zones.values()
     public = balancer.scheme == "internet-facing"
     return Addresses(cidrs=tuple(str(zone.public if public else zone.system) for zone in zones))
 
 
 def _api_server(deployment: Deployment) -> Addresses:
     """Return the API server's Service address and its interfaces: policies see a packet before or after translation."""
+    network = deployment.network
     if deployment.cluster.existing is not None:
-        return Addresses(cidrs=(*FOREIGN_SERVICE_ADDRESSES, *_vpc(deployment)))
-    zones = address_plan(deployment.network).zones.values()
-    return Addresses(cidrs=(f"{SERVICE_CIDR[1]}/32", *(str(zone.control_plane) for zone in zones)))
-
-
-def _vpc(deployment: Deployment) -> tuple[str, ...]:
-    return (deployment.network.cidr, deployment.network.gpu_cidr)
+        return Addresses(cidrs=(*FOREIGN_SERVICE_ADDRESSES, *network.vpc_cidrs))
+    service = f"{SERVICE_CIDR[1]}/32"
+    if network.existing is not None:
+        # of the subnets of its interfaces the file has the ids
+        return Addresses(cidrs=(service, *network.vpc_cidrs))
+    zones = address_plan(network).zones.values()
+    return Addresses(cidrs=(service, *(str(zone.control_plane) for zone in zones)))

@@ -251,7 +251,7 @@ def _load_balancer(deployment: Deployment, balancer: LoadBalancer) -> dict[str, 
         )
     idle = load_balancer_idle_seconds(deployment)
     network = deployment.network
-    inbound = balancer.inbound_cidrs or (network.cidr, network.gpu_cidr)
+    inbound = balancer.inbound_cidrs or network.vpc_cidrs
     attributes = {
         "idle_timeout.timeout_seconds": str(idle),
         "routing.http.drop_invalid_header_fields.enabled": "true",
@@ -271,6 +271,9 @@ def _load_balancer(deployment: Deployment, balancer: LoadBalancer) -> dict[str, 
         "load-balancer-attributes": _attributes(attributes),
         "target-group-attributes": _attributes(group_attributes),
     }
+    if network.existing is not None:
+        # its owner's subnets may carry the tags by which the controller finds them, for other clusters' load balancers
+        annotations["subnets"] = ",".join(network.existing.balancer_subnet_ids)
     if balancer.waf_acl_arn is not None:
         annotations["wafv2-acl-arn"] = balancer.waf_acl_arn
     return {f"alb.ingress.kubernetes.io/{key}": value for key, value in annotations.items()}

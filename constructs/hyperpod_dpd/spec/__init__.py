@@ -12,7 +12,7 @@ from hyperpod_dpd.spec.model import (
     S3Source,
     VolumeSource,
 )
-from hyperpod_dpd.spec.network import Network
+from hyperpod_dpd.spec.network import ExistingVpc, Network
 from hyperpod_dpd.spec.operator import EndpointCertificate, OperatorEndpoint, SecondCache, Topology
 from hyperpod_dpd.spec.platform import Alerts, Images, InferenceOperator, Platform, Schedule
 from hyperpod_dpd.spec.routing import LoadBalancer, Price, Routing, Slo, Traffic
@@ -37,6 +37,7 @@ __all__ = [
     "EndpointCertificate",
     "Engine",
     "ExistingCluster",
+    "ExistingVpc",
     "FolderOrigin",
     "FsxSource",
     "HubOrigin",

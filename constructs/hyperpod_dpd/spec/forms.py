@@ -53,6 +53,10 @@ SecretName = Annotated[
     ),
 ]
 FileSystemId = Annotated[str, _Form("the id of a file system, such as `fs-0123456789abcdef0`", FILE_SYSTEM)]
+VpcId = Annotated[str, _Form("the id of a VPC, such as `vpc-0123456789abcdef0`", "vpc-[0-9a-f]{8,17}")]
+SubnetId = Annotated[
+    str, _Form("the id of a subnet, such as `subnet-0123456789abcdef0`", "subnet-[0-9a-f]{8,17}")
+]
 HostName = Annotated[str, _Form("a DNS name in lower case", HOST)]
 MountName = Annotated[str, _Form("a mount name: 1 to 8 letters, digits, `_` or `-`", MOUNT_NAME)]
 AbsolutePath = Annotated[

@@ -4,7 +4,50 @@ from typing import Annotated, Literal
 
 import annotated_types as at
 
+from hyperpod_dpd.spec.forms import SubnetId, VpcId
 from hyperpod_dpd.spec.value import NonEmptyStr, PositiveInt, value
+
+SubnetIds = Annotated[tuple[SubnetId, ...], at.MinLen(2)]
+
+
+@value
+class ExistingVpc:
+    """A VPC that somebody else owns, such as a central network team, with its subnets.
+
+    Only security groups are made in it, and interface endpoints where `network.interface_endpoints` asks for them. Lists of
+    subnets have one for each zone of `network.cluster_zone_ids`, in that order. One subnet may have several tasks.
+    """
+
+    vpc_id: VpcId
+    """Id of the VPC. It belongs to the deployment's account: permissions name its subnets there."""
+
+    cidrs: Annotated[tuple[NonEmptyStr, ...], at.MinLen(1)]
+    """Every IPv4 CIDR of the VPC: endpoints and network policies let these addresses in, and no others."""
+
+    gpu_subnet_id: SubnetId
+    """Private subnet in `network.gpu_zone_id`, with free addresses for every GPU node (81 for one `ml.p5.48xlarge`)."""
+
+    system_subnet_ids: SubnetIds
+    """Private subnets of the system nodes, builds and functions."""
+
+    cluster_subnet_ids: SubnetIds | None = None
+    """Subnets of the EKS control plane's interfaces; by default those of the system nodes."""
+
+    load_balancer_subnet_ids: SubnetIds | None = None
+    """Subnets of the load balancer: public ones if it faces the internet. By default those of the system nodes."""
+
+    endpoint_services: tuple[NonEmptyStr, ...] = ()
+    """Services, such as `ecr.api`, of which the VPC has an interface endpoint already: none is made for them."""
+
+    @property
+    def control_plane_subnet_ids(self) -> tuple[str, ...]:
+        """Subnets of the control plane's interfaces."""
+        return self.cluster_subnet_ids or self.system_subnet_ids
+
+    @property
+    def balancer_subnet_ids(self) -> tuple[str, ...]:
+        """Subnets of the load balancer."""
+        return self.load_balancer_subnet_ids or self.system_subnet_ids
 
 
 @value
@@ -31,15 +74,28 @@ class Network:
     """Secondary CIDR that one private subnet for the GPU groups takes whole; it cannot be changed later."""
 
     egress: Literal["nat", "closed"] = "nat"
-    """`nat`: one NAT gateway. `closed`: no way to the internet, interface endpoints instead."""
+    """`nat`: one NAT gateway. `closed`: no way to the internet, interface endpoints instead.
+
+    It says what the subnets of an existing VPC have, where no way out is made: `nat` is a default route of any kind.
+    """
 
     interface_endpoints: bool | None = None
-    """Interface endpoints for the AWS APIs that nodes call; by default only in a closed network."""
+    """Interface endpoints for the AWS APIs that nodes call; by default in a closed network with a VPC of its own."""
 
     flow_log_retention_days: PositiveInt = 90
     """Days that VPC flow logs are kept in CloudWatch Logs."""
 
+    existing: ExistingVpc | None = None
+    """Use this VPC instead of creating one. `cidr`, `gpu_cidr` and `flow_log_retention_days` then do not apply."""
+
     @property
     def has_interface_endpoints(self) -> bool:
         """Whether interface endpoints are created."""
-        return self.egress == "closed" if self.interface_endpoints is None else self.interface_endpoints
+        if self.interface_endpoints is not None:
+            return self.interface_endpoints
+        return self.egress == "closed" and self.existing is None
+
+    @property
+    def vpc_cidrs(self) -> tuple[str, ...]:
+        """Every CIDR of the VPC, secondary ones too: a rule that forgets one shuts nodes out."""
+        return self.existing.cidrs if self.existing else (self.cidr, self.gpu_cidr)

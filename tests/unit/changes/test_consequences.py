@@ -20,7 +20,7 @@ from hyperpod_dpd.spec import (
     Scaling,
     Taint,
 )
-from tests.support.deployments import changed, ready
+from tests.support.deployments import EXISTING_VPC, changed, ready
 
 _C = Consequence
 
@@ -223,6 +223,30 @@ def test_zone_of_the_gpus_is_refused_and_the_name_is_another_deployment(before: 
     assert next(iter(moved.grouped)) is Consequence.REFUSED
     renamed = compare(before, changed(before, name="other", network__gpu_zone_id="use1-az4"))
     assert list(renamed.grouped) == [Consequence.ELSEWHERE]
+
+
+def test_a_cluster_does_not_move_into_another_vpc_and_nothing_else_is_said_of_it(before: Deployment) -> None:
+    existing = changed(before, network__existing=EXISTING_VPC)
+    for old, new in ((before, existing), (existing, before)):
+        assert list(compare(old, new).grouped) == [Consequence.REFUSED]
+    other = changed(existing, network__existing__vpc_id="vpc-00000000")
+    assert list(compare(existing, other).grouped) == [Consequence.REFUSED]
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "said"),
+    [
+        ("cidrs", ("10.20.0.0/16",), {_C.NETWORK, _C.OBJECTS}),
+        ("cluster_subnet_ids", ("subnet-00000000", "subnet-00000001"), {_C.EKS}),
+        ("load_balancer_subnet_ids", ("subnet-00000000", "subnet-00000001"), {_C.OBJECTS}),
+        ("endpoint_services", (), {_C.NETWORK}),
+    ],
+)
+def test_what_an_existing_vpc_offers_may_change(
+    before: Deployment, key: str, given: tuple[str, ...], said: set[Consequence]
+) -> None:
+    existing = changed(before, network__existing=EXISTING_VPC)
+    assert set(compare(existing, changed(existing, **{f"network__existing__{key}": given})).grouped) == said
 
 
 def test_naming_the_account_moves_nothing(before: Deployment) -> None:

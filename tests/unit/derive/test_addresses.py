@@ -36,7 +36,7 @@ def test_the_default_plan_has_the_sizes_that_the_documentation_promises() -> Non
     assert str(plan.gpu) == "10.1.0.0/16"
     zone = plan.zones["use1-az6"]
     assert [cidr.prefixlen for cidr in (zone.public, zone.system, zone.control_plane)] == [24, 20, 24]
-    assert plan.vpc_cidrs == ("10.192.0.0/16", "10.1.0.0/16")
+    assert NETWORK.vpc_cidrs == ("10.192.0.0/16", "10.1.0.0/16")
 
 
 def test_adding_or_reordering_zones_moves_no_subnet() -> None:
@@ -85,4 +85,4 @@ def test_every_obstacle_is_reported_at_once() -> None:
 
 
 def test_services_have_addresses_that_no_default_range_touches() -> None:
-    assert not any(IPv4Network(cidr).overlaps(SERVICE_CIDR) for cidr in address_plan(NETWORK).vpc_cidrs)
+    assert not any(IPv4Network(cidr).overlaps(SERVICE_CIDR) for cidr in NETWORK.vpc_cidrs)

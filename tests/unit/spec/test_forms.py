@@ -154,6 +154,8 @@ CHECKED_ELSEWHERE = {
     "ExistingCluster.eks_name": "DPD-EKS-034",
     "ExistingCluster.hyperpod_name": "DPD-EKS-034",
     "ExistingCluster.parameter_prefix": "DPD-EKS-034",
+    "ExistingVpc.cidrs": "DPD-NET-025",
+    "ExistingVpc.endpoint_services": "DPD-NET-028",
     "EndpointCertificate.arn": "DPD-SRV-418",
     "EndpointCertificate.domain_name": "DPD-SRV-418",
     "EndpointCertificate.hosted_zone_id": "DPD-SRV-418",

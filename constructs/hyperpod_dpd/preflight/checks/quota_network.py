@@ -11,11 +11,10 @@ from hyperpod_dpd.catalog.quotas import (
     VPCS,
 )
 from hyperpod_dpd.catalog.regions import region
-from hyperpod_dpd.derive.addresses import address_plan
 from hyperpod_dpd.derive.parameters import Parameter
 from hyperpod_dpd.preflight.account import Account
 from hyperpod_dpd.preflight.call import Call
-from hyperpod_dpd.preflight.check import Check, Gap, creates_cluster
+from hyperpod_dpd.preflight.check import Check, Gap, creates_network
 from hyperpod_dpd.preflight.published import PUBLISHED_CALL, published
 from hyperpod_dpd.preflight.quota import QUOTA_CALLS, shortage
 from hyperpod_dpd.rules.finding import Problem
@@ -31,14 +30,13 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     yield from _unless_enough(
         shortage(account, VPCS, path="network", given="a VPC of its own", needed=1, used=vpcs)
     )
-    cidrs = address_plan(network).vpc_cidrs
     yield from _unless_enough(
         shortage(
             account,
             CIDRS_PER_VPC,
             path="network.gpu_cidr",
             given=f"`cidr: {network.cidr}` and `gpu_cidr: {network.gpu_cidr}`",
-            needed=len(cidrs),
+            needed=len(network.vpc_cidrs),
         )
     )
     if network.egress == "nat":
@@ -83,5 +81,5 @@ CHECK = Check(
         Call(service="ec2", operation="DescribeAddresses"),
     ),
     look=_look,
-    applies=creates_cluster,
+    applies=creates_network,
 )

@@ -21,7 +21,8 @@ _RESERVED_BY_AWS = 5
 def gpu_subnet_is_large_enough(deployment: Deployment) -> Iterator[Problem]:
     """A P5 on EKS takes 81 addresses; a full subnet fails the launch, and its CIDR cannot be changed later."""
     network, _ = ipv4_network(deployment.network.gpu_cidr)
-    if network is None:
+    # how many addresses a subnet of somebody else has left, only its account knows
+    if network is None or deployment.network.existing is not None:
         return
     per_node = {row.name: row.addresses_per_node for row in instance_types()}
     groups = [group for group in deployment.hyperpod.instance_groups if group.instance_type in per_node]

@@ -16,6 +16,9 @@ from hyperpod_dpd.spec import Deployment
 def closed_network_has_endpoints(deployment: Deployment) -> Iterator[Problem]:
     """Without NAT and without endpoints no node reaches EC2, ECR, STS or EKS, and none ever joins."""
     network = deployment.network
+    if network.existing is not None:
+        # its owner may have them, there or behind a transit gateway: only the account knows
+        return
     if network.egress == "closed" and not network.has_interface_endpoints:
         yield Problem(
             path="network.interface_endpoints",

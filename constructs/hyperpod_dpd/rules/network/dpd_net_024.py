@@ -14,13 +14,24 @@ _LONGEST_PREFIX = 27
 @deployment_rule(
     "DPD-NET-024",
     severity=Severity.ERROR,
-    title="an internet-facing load balancer has public subnets of /27 or larger",
+    title="an internet-facing load balancer has public subnets, of /27 or larger",
     sources=("ELB user guide, subnets for Application Load Balancers (at least /27 and 8 free addresses)",),
 )
 def public_subnets_hold_the_load_balancer(deployment: Deployment) -> Iterator[Problem]:
     """The controller finds no subnet that ELB accepts, so the Ingress stays without an address while workers are paid for."""
     balancer, network = deployment.routing.load_balancer, deployment.network
-    if balancer is None or balancer.scheme != "internet-facing" or deployment.cluster.existing is not None:
+    if balancer is None or balancer.scheme != "internet-facing":
+        return
+    existing = network.existing
+    if existing is not None and existing.load_balancer_subnet_ids is None:
+        yield Problem(
+            path="routing.load_balancer.scheme",
+            says="no public subnets of the existing VPC are named",
+            given="`scheme: internet-facing` without `network.existing.load_balancer_subnet_ids`",
+            fix="list them there, one for each of `network.cluster_zone_ids`, or set `scheme: internal`",
+        )
+        return
+    if existing is not None or deployment.cluster.existing is not None:
         return
     if network.egress == "closed":
         yield Problem(

@@ -76,6 +76,14 @@ def _https_from(*cidrs: str, port: int = 443) -> dict[str, Any]:
     return {"Type": "AWS::EC2::SecurityGroup", "Properties": {"SecurityGroupIngress": ingress}}
 
 
+_SUBNETS = tuple(f"subnet-0000000000000000{number}" for number in range(6))
+
+
+def _existing(**changes: Any) -> dict[str, Any]:
+    given = {"vpc_id": "vpc-0123456789abcdef0", "cidrs": ["10.20.0.0/16"], "gpu_subnet_id": _SUBNETS[0]}
+    return {"network.existing": {**given, "system_subnet_ids": list(_SUBNETS[1:3]), **changes}}
+
+
 def _let_in(protocol: str, **ports: int) -> dict[str, Any]:
     """Return a VPC with an endpoint whose group lets `protocol` in from everywhere in it."""
     rule = {"GroupId": {"Ref": "Group"}, "CidrIp": "10.192.0.0/16", "IpProtocol": protocol, **ports}
@@ -207,6 +215,7 @@ EXAMPLES = (
     Example(
         rule="DPD-NET-007",
         good=(
+            {**_existing(), f"{_GROUPS}.0.count": 1000},
             # 2 × 81 + 5 = 167
             {"network.gpu_cidr": "10.1.0.0/24"},
             # 3 × 81 + 5 = 248 of 256
@@ -281,7 +290,11 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-NET-011",
-        good=({"network.egress": "closed"}, {"network.interface_endpoints": False}),
+        good=(
+            {"network.egress": "closed"},
+            {"network.interface_endpoints": False},
+            {**_existing(), "network.egress": "closed"},
+        ),
         bad=(
             Bad(
                 case={"network.egress": "closed", "network.interface_endpoints": False},
@@ -410,13 +423,18 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-NET-020",
-        good=({}, {"network.cidr": "172.21.0.0/16"}),
+        good=({}, {"network.cidr": "172.21.0.0/16"}, _existing(cidrs=["172.21.0.0/16"])),
         bad=(
             Bad(case={"network.cidr": "172.20.0.0/16"}, at="network.cidr", mentions=("172.20.0.0/16",)),
             Bad(
                 case={"network.gpu_cidr": "172.20.64.0/20"},
                 at="network.gpu_cidr",
                 mentions=("172.20.64.0/20",),
+            ),
+            Bad(
+                case=_existing(cidrs=["10.20.0.0/16", "172.20.128.0/17"]),
+                at="network.existing.cidrs[1]",
+                mentions=("`cidrs: 172.20.128.0/17`", "another VPC"),
             ),
         ),
     ),
@@ -497,8 +515,18 @@ EXAMPLES = (
                 "network.cidr": "10.0.0.0/20",
                 "cluster.existing": {"eks_name": "llama", "hyperpod_name": "shared"},
             },
+            {**_existing(), "routing.load_balancer": {"scheme": "internal"}},
+            {
+                **_existing(load_balancer_subnet_ids=list(_SUBNETS[3:5])),
+                "routing.load_balancer": {"scheme": "internet-facing"},
+            },
         ),
         bad=(
+            Bad(
+                case={**_existing(), "routing.load_balancer": {"scheme": "internet-facing"}},
+                at="routing.load_balancer.scheme",
+                mentions=("`network.existing.load_balancer_subnet_ids`", "`scheme: internal`"),
+            ),
             Bad(
                 case={"routing.load_balancer": {"scheme": "internet-facing"}, "network.cidr": "10.0.0.0/20"},
                 at="network.cidr",
@@ -508,6 +536,100 @@ EXAMPLES = (
                 case={"routing.load_balancer": {"scheme": "internet-facing"}, "network.egress": "closed"},
                 at="routing.load_balancer.scheme",
                 mentions=("`egress: closed`", "`scheme: internal`"),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-025",
+        good=({}, _existing(cidrs=["10.20.0.0/16", "100.64.0.0/16", "10.21.0.16/28"])),
+        bad=(
+            Bad(
+                case=_existing(cidrs=["10.20.1.0/16"]),
+                at="network.existing.cidrs[0]",
+                mentions=("`10.20.1.0/16`", "`10.20.0.0/16`"),
+            ),
+            Bad(
+                case=_existing(cidrs=["10.0.0.0/8"]),
+                at="network.existing.cidrs[0]",
+                mentions=("16,777,216 addresses", "/16 (65,536 addresses)"),
+            ),
+            Bad(
+                case=_existing(cidrs=["10.20.0.0/16", "10.20.128.0/17"]),
+                at="network.existing.cidrs[1]",
+                mentions=("`10.20.128.0/17` and `10.20.0.0/16`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-026",
+        good=(
+            {},
+            # one subnet may have several tasks
+            _existing(gpu_subnet_id=_SUBNETS[1], cluster_subnet_ids=list(_SUBNETS[1:3])),
+            {
+                **_existing(system_subnet_ids=list(_SUBNETS[1:4])),
+                "network.cluster_zone_ids": ["use1-az6", "use1-az4", "use1-az2"],
+            },
+        ),
+        bad=(
+            Bad(
+                case=_existing(system_subnet_ids=list(_SUBNETS[1:4])),
+                at="network.existing.system_subnet_ids",
+                mentions=(
+                    "3 in `system_subnet_ids`",
+                    "2: one for each",
+                    "`cluster_zone_ids: [use1-az6, use1-az4]`",
+                ),
+            ),
+            Bad(
+                case=_existing(cluster_subnet_ids=[_SUBNETS[4], _SUBNETS[4]]),
+                at="network.existing.cluster_subnet_ids[1]",
+                mentions=(f"`{_SUBNETS[4]}`",),
+            ),
+        ),
+    ),
+    Example(
+        rule="DPD-NET-027",
+        good=({"network.cidr": "10.0.0.0/16"}, _existing(), {**_existing(), "network.egress": "closed"}),
+        bad=tuple(
+            Bad(
+                case={**_existing(), f"network.{key}": given},
+                at=f"network.{key}",
+                mentions=(f"`{key}: {given}`", "`existing.vpc_id: vpc-0123456789abcdef0`"),
+            )
+            for key, given in {
+                "cidr": "10.0.0.0/16",
+                "gpu_cidr": "10.2.0.0/16",
+                "flow_log_retention_days": 30,
+            }.items()
+        ),
+    ),
+    Example(
+        rule="DPD-NET-028",
+        good=(
+            _existing(),
+            {**_existing(endpoint_services=["ecr.api", "sts"]), "network.interface_endpoints": True},
+            {
+                **_existing(load_balancer_subnet_ids=list(_SUBNETS[3:5])),
+                "routing.load_balancer": {"scheme": "internal"},
+            },
+        ),
+        bad=(
+            Bad(
+                case=_existing(load_balancer_subnet_ids=list(_SUBNETS[3:5])),
+                at="network.existing.load_balancer_subnet_ids",
+                mentions=("`routing.load_balancer`",),
+            ),
+            # a closed network of one's own has endpoints without being asked, a VPC of somebody else does not
+            Bad(
+                case={**_existing(endpoint_services=["sts"]), "network.egress": "closed"},
+                at="network.existing.endpoint_services",
+                mentions=("`network.interface_endpoints: true`",),
+            ),
+            Bad(
+                case={**_existing(endpoint_services=["ecr-api"]), "network.interface_endpoints": True},
+                at="network.existing.endpoint_services[0]",
+                mentions=("`ecr-api`", "did you mean `ecr.api`", "`secretsmanager`"),
             ),
         ),
     ),
