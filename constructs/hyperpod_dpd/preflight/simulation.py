@@ -22,13 +22,20 @@ SIMULATION_CALL = Call(service="iam", operation="SimulatePrincipalPolicy", on=_r
 def refused(
     deployment: Deployment, account: Account, actions: Sequence[str], *, path: str, what_for: str
 ) -> Iterator[Problem | Gap]:
-    """Yield one problem when CDK's execution role may not call every one of `actions`.
+    """Yield one problem when CDK's execution role may not call every one of `actions`, a gap where IAM does not say.
 
     The simulator knows the role's policies, its permissions boundary, and whether the organization allows the action;
     it does not know conditions that depend on the request.
     """
     role = _role(deployment, account.account_id)
     results = _results(account, f"arn:aws:iam::{account.account_id}:role/{role}", actions)
+    silent = sorted(set(actions) - {row["EvalActionName"] for row in results})
+    if silent:
+        yield Gap(
+            what=f"that the execution role `{role}` may call {', '.join(f'`{each}`' for each in silent)}",
+            why="IAM's simulator says nothing about it",
+            fix="run it again; what is not allowed stops the deployment where it is called",
+        )
     by_organization = [row for row in results if _forbidden_by_organization(row)]
     others = [row for row in results if row["EvalDecision"] != "allowed" and row not in by_organization]
     if by_organization:

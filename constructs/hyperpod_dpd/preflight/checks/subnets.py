@@ -35,7 +35,14 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
         chosen = [subnets[each] for each in _own(there) or default if each in subnets]
         zone_id = deployment.zone_id(group)
         inside = [row for row in chosen if row["AvailabilityZoneId"] == zone_id]
-        if chosen and not inside:
+        if not chosen:
+            yield Gap(
+                what=f"the subnet of `{group.name}`",
+                why=f"the HyperPod cluster `{existing.hyperpod_name}` names none",
+                fix=f"look whether it has addresses for {group.count} nodes in `{zone_id}`",
+            )
+            continue
+        if not inside:
             yield Problem(
                 path=f"hyperpod.instance_groups[{index}].zone_id",
                 says="the existing cluster has no subnet in the group's zone",
@@ -45,8 +52,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
             )
             continue
         missing = max(group.count - there.get("CurrentCount", 0), 0)
-        if inside:
-            needed[inside[0]["SubnetId"]] += missing * instance_type(group.instance_type).addresses_per_node
+        needed[inside[0]["SubnetId"]] += missing * instance_type(group.instance_type).addresses_per_node
     yield from _full(needed, subnets)
 
 

@@ -93,9 +93,12 @@ def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:,.0f} hours"
 
 
-def _hardware(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> Iterator[Problem]:
+def _hardware(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> Iterator[Problem | Gap]:
     name = plan["TrainingPlanName"]
     reserved = plan.get("ReservedCapacitySummaries", ())
+    if not reserved:
+        yield _untold(plan, "instance types and zone")
+        return
     for path, group in groups:
         same_type = [row for row in reserved if row["InstanceType"] == group.instance_type]
         zone_id = deployment.zone_id(group)
@@ -109,7 +112,9 @@ def _hardware(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> I
             )
             continue
         zones = {row["AvailabilityZoneId"] for row in same_type if row.get("AvailabilityZoneId")}
-        if zones and zone_id not in zones:
+        if not zones:
+            yield _untold(plan, f"the zone of `{group.instance_type}`")
+        elif zone_id not in zones:
             yield Problem(
                 path=f"{path}.capacity.arn",
                 says="the training plan is in another zone",
@@ -119,11 +124,22 @@ def _hardware(deployment: Deployment, groups: Groups, plan: dict[str, Any]) -> I
             )
 
 
+def _untold(plan: dict[str, Any], what: str) -> Gap:
+    name = plan["TrainingPlanName"]
+    return Gap(
+        what=f"{what} of the training plan `{name}`",
+        why="SageMaker's answer does not say it",
+        fix=f"compare it with the file: `aws sagemaker describe-training-plan --training-plan-name {name}`",
+    )
+
+
 def _count(
     deployment: Deployment, account: Account, groups: Groups, plan: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Iterator[Problem | Gap]:
     wanted = sum(group.count for _, group in groups)
     total, free = plan.get("TotalInstanceCount"), plan.get("AvailableInstanceCount")
+    if total is None:
+        yield _untold(plan, "the number of instances")
     too_few = total is not None and wanted > total
     taken = free is not None and wanted > free and not published(deployment, account, Parameter.HYPERPOD_ARN)
     if too_few or taken:
