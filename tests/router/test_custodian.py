@@ -12,7 +12,7 @@ from dpd_router.books import Books
 from dpd_router.config import Buffers, HealthPolicy, Timeouts
 from dpd_router.custodian import Custodian, Details, Hit, Usage, judge_hit
 from dpd_router.handoff import Handoff, State
-from dpd_router.leaks import Leaks
+from dpd_router.leaks import EVIDENCE, Leaks
 from dpd_router.metrics import Metrics
 from dpd_router.notifications import Notifications
 from dpd_router.pairs import Pairs
@@ -52,10 +52,11 @@ class Desk:
         self.pairs = Pairs(HealthPolicy(), self.metrics, port_epochs=8)
         self.notifications = Notifications(self.metrics)
         self.upstream = FakeUpstream()
+        self.leaks = Leaks(self.books, self.metrics)
         self.custodian = Custodian(
-            books=self.books, leaks=Leaks(self.books, self.metrics), notifications=self.notifications, upstream=self.upstream, pool=self.pool, pairs=self.pairs,
+            books=self.books, leaks=self.leaks, notifications=self.notifications, upstream=self.upstream, pool=self.pool, pairs=self.pairs,
             metrics=self.metrics, buffers=Buffers(decoder_buffer_chunks=8),
-            timeouts=Timeouts(drain_grace_seconds=0.01, **timeouts),
+            timeouts=Timeouts(**{"drain_grace_seconds": 0.01, **timeouts}),
         )  # fmt: skip
         self.prefiller = self.pool.add(Role.PREFILL, "http://p:1")
         self.decoder = self.pool.add(Role.DECODE, "http://d:1")
@@ -67,6 +68,9 @@ class Desk:
         made = self.custodian.reserve(model, list(range(tokens)), self.prefiller, self.decoder)
         assert made is not None
         return made
+
+    def counted(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"dpd_router_{name}_total", labels)
 
     async def settled(self, state: State, handoff: Handoff) -> None:
         assert await self.custodian.settle_all(LIMIT_SECONDS) == 0
@@ -206,7 +210,7 @@ async def test_drain_whose_decoder_goes_meanwhile_is_lost_without_a_leak() -> No
             desk.upstream.before = lambda desk=desk: desk.pool.refused(desk.decoder)
         desk.custodian.leave(handoff)
         await desk.settled(State.LOST, handoff)
-        assert desk.metrics.registry.get_sample_value("dpd_router_drains_total", {"result": "failed"}) is None
+        assert desk.counted("drains", result="failed") is None
 
 
 async def test_drain_is_written_off_after_its_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +221,38 @@ async def test_drain_is_written_off_after_its_attempts(monkeypatch: pytest.Monke
     desk.custodian.leave(handoff, desk.custodian.start(handoff, done()))
     await desk.settled(State.LOST, handoff)
     assert desk.books.capacity(desk.decoder.key) == 4
+    assert desk.counted("drains", result="failed") == 1
+    for kind in ("broken", "timeout"):
+        assert desk.counted("upstream_errors", role="decode", kind=kind) == 1
+
+
+async def test_drain_is_tried_again_after_longer_and_longer_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpd_router.custodian._FIRST_RETRY_SECONDS", 0.01)
+    desk = Desk(drain_attempts=3)
+    handoff = desk.handoff()
+    desk.upstream.answers = [UpstreamError("broken")] * 3
+    began: list[float] = []
+    desk.upstream.before = lambda: began.append(asyncio.get_running_loop().time())
+    desk.custodian.leave(handoff, desk.custodian.start(handoff, done()))
+    await desk.settled(State.LOST, handoff)
+    first, second, third = began
+    assert second - first >= 0.01
+    assert third - second >= 0.04
+
+
+async def test_drain_waits_for_what_may_still_be_written() -> None:
+    """A drain before the last rank's report would find nothing, and the chunks would stay."""
+    desk = Desk(drain_grace_seconds=LIMIT_SECONDS)
+    handoff = desk.handoff()
+    desk.custodian.leave(handoff, desk.custodian.start(handoff, done()))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert desk.upstream.bodies == []
+    message = msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id})
+    for _ in range(desk.notifications.missing(handoff.id)):
+        desk.notifications.receive(message)
+    await desk.settled(State.DRAINED, handoff)
+    assert len(desk.upstream.bodies) == 1
 
 
 async def test_what_is_left_at_the_end_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -263,7 +299,7 @@ async def _dry(desk: Desk) -> Handoff:
     [(1000, "late", 8), (0, None, 8), (UpstreamError("broken"), "failed", 4)],
 )
 async def test_transfer_that_arrives_after_an_empty_drain_is_drained_again(
-    answer: int | UpstreamError, result: str | None, capacity: int
+    answer: int | UpstreamError, result: str | None, capacity: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = Desk()
     handoff = await _dry(desk)
@@ -271,9 +307,23 @@ async def test_transfer_that_arrives_after_an_empty_drain_is_drained_again(
     desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id}))
     assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
     assert len(desk.upstream.bodies) == 2
-    counted = desk.metrics.registry.get_sample_value("dpd_router_drains_total", {"result": result or "late"})
-    assert counted == (1 if result else None)
+    assert desk.counted("drains", result=result or "late") == (1 if result else None)
+    assert "task failed" not in caplog.text
+    failed = result == "failed"
+    assert desk.counted("upstream_errors", role="decode", kind="broken") == (1 if failed else None)
     assert desk.books.capacity(desk.decoder.key) == capacity
+
+
+async def test_late_transfer_shows_that_its_decoder_receives() -> None:
+    """Only of a decoder that has received something do empty drains prove a leak."""
+    desk = Desk()
+    handoff = await _dry(desk)
+    desk.upstream.answers = [1000]
+    desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": handoff.id}))
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
+    for _ in range(EVIDENCE):
+        desk.leaks.not_received(desk.handoff(256))
+    assert desk.leaks.leaking(desk.decoder.key)
 
 
 async def test_a_flood_of_late_notifications_is_drained_one_after_the_other() -> None:
