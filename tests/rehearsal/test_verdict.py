@@ -3,20 +3,23 @@
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from hyperpod_dpd.evidence.proof import Finding, ProofResult, Verdict
 from hyperpod_dpd.planner.workload import ClosedLoop, FixedLengths
+from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import parse_fault
 from hyperpod_dpd.rehearsal.measure import Measurement, observe
-from hyperpod_dpd.rehearsal.metrics import NOTHING
+from hyperpod_dpd.rehearsal.metrics import NOTHING, Samples
 from hyperpod_dpd.rehearsal.options import Options
 from hyperpod_dpd.rehearsal.plan import RehearsalPlan, plan_rehearsal
 from hyperpod_dpd.rehearsal.prediction import predict, shape_of
-from hyperpod_dpd.rehearsal.run import Outcome
-from hyperpod_dpd.rehearsal.run.leftover import Leftover, left_over
+from hyperpod_dpd.rehearsal.run import Outcome, leftover
+from hyperpod_dpd.rehearsal.run.leftover import Leftover, left_over, settle
 from hyperpod_dpd.rehearsal.run.result import BEARABLE_BLIND_SECONDS, BEARABLE_LAG_SECONDS
 from hyperpod_dpd.rehearsal.run.verdict import verdict
 from hyperpod_dpd.rehearsal.traffic import Answer, Ending
@@ -176,7 +179,41 @@ def test_what_did_not_come_to_its_end_is_said_first() -> None:
     unfinished = Trouble(kind=Kind.RUNNING, says="a fault did not end", fix="f")
     first, last = said(unfinished=(unfinished,), leftover=replace(CLEAN, hand_offs=None))
     assert first == "a fault did not end"
-    assert "no router said" in last
+    assert "not every router said" in last
+
+
+def test_an_engine_that_does_not_say_what_is_left_in_its_buffer_has_not_said_that_it_is_empty() -> None:
+    node = plan().placements[0].plan.owner.node
+    (unsaid,) = left_over(node, replace(CLEAN, silent=("decode-2",)), ())
+    assert unsaid.says == "engines did not say at the end what is left in their PD buffers: `decode-2`"
+
+
+SILENT = SimpleNamespace(name="decode-1", engine_url="http://127.0.0.1:9", router_url="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+async def test_who_does_not_answer_at_the_end_is_named_and_its_hand_offs_are_unknown(
+    simulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftover, "_SETTLE_SECONDS", 0.1)
+    answering = {"router-1": Samples(values={("dpd_router_handoffs_open", frozenset()): 0.0})}
+
+    async def one_of_two(_: object) -> dict[str, Samples]:
+        return answering
+
+    monkeypatch.setattr(leftover, "samples_by_router", one_of_two)
+    async with aiohttp.ClientSession() as http:
+        cluster = SimpleNamespace(
+            routers=[SILENT, SILENT],
+            workers=[SILENT],
+            engines=SimpleNamespace(simulated=simulated),
+            http=http,
+        )
+        left = await settle(cast("LocalCluster", cluster))
+        # real engines have no such page
+        assert left == Leftover(hand_offs=None, chunks={}, silent=("decode-1",) if simulated else ())
+        cluster.routers = [SILENT]
+        assert (await settle(cast("LocalCluster", cluster))).hand_offs == 0
 
 
 def test_what_is_left_over_is_a_trouble_unless_the_fault_takes_the_books_with_it() -> None:

@@ -16,7 +16,7 @@ _INTERVAL_SECONDS: Final = 0.5
 
 async def router_samples(cluster: LocalCluster) -> Samples:
     """Return what the routers that are there say, added up."""
-    return reduce(Samples.plus, (await _by_pod(cluster)).values(), NOTHING)
+    return reduce(Samples.plus, (await samples_by_router(cluster)).values(), NOTHING)
 
 
 class RouterCounters:
@@ -31,7 +31,7 @@ class RouterCounters:
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[None]:
         """Count from the beginning of the block to its end."""
-        self._seen = await _by_pod(self._cluster)
+        self._seen = await samples_by_router(self._cluster)
         async with beside(self._follow(), "count decisions"):
             yield
         await self._look()
@@ -42,12 +42,12 @@ class RouterCounters:
             await self._look()
 
     async def _look(self) -> None:
-        for name, samples in (await _by_pod(self._cluster)).items():
+        for name, samples in (await samples_by_router(self._cluster)).items():
             self.grown = self.grown.plus(samples.since(self._seen.get(name, NOTHING)))
             self._seen[name] = samples
 
 
-async def _by_pod(cluster: LocalCluster) -> dict[str, Samples]:
+async def samples_by_router(cluster: LocalCluster) -> dict[str, Samples]:
     """Return what each router that answers says, by the name of its pod."""
     found = {pod.name: await scrape(cluster.http, pod.router_url) for pod in cluster.routers}
     return {name: samples for name, samples in found.items() if samples is not None}

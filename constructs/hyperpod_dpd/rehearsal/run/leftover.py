@@ -8,9 +8,9 @@ from typing import Final
 from hyperpod_dpd.lint.node import Node
 from hyperpod_dpd.rehearsal.cluster import LocalCluster
 from hyperpod_dpd.rehearsal.faults import Fault
-from hyperpod_dpd.rehearsal.run.counters import router_samples
+from hyperpod_dpd.rehearsal.run.counters import samples_by_router
 from hyperpod_dpd.rehearsal.run.simulator_state import chunks_in_use
-from hyperpod_dpd.rehearsal.trouble import READ_ROUTER_LOG, Kind, Trouble, trouble
+from hyperpod_dpd.rehearsal.trouble import READ_LOGS, READ_ROUTER_LOG, Kind, Trouble, trouble
 from hyperpod_dpd.spec.value import record
 
 _SETTLE_SECONDS: Final = 90.0
@@ -24,15 +24,21 @@ class Leftover:
     """What was there when traffic was over and everything had time to be cleared away."""
 
     hand_offs: int | None
-    """Hand-offs that the router still owned; None: it did not answer."""
+    """Hand-offs that the routers still owned; None: one of them did not answer."""
 
     chunks: Mapping[str, Sequence[int]]
     """Chunks in use in each decoder's PD buffer, by rank."""
 
+    silent: Sequence[str] = ()
+    """Simulated engines that did not say what is in their buffers."""
+
 
 async def settle(cluster: LocalCluster) -> Leftover:
     """Wait until the router owns no hand-off, and return what is left."""
-    return Leftover(hand_offs=await _hand_offs(cluster), chunks=await chunks_in_use(cluster))
+    hand_offs, chunks = await _hand_offs(cluster), await chunks_in_use(cluster)
+    engines = [pod.name for pod in cluster.workers] if cluster.engines.simulated else []
+    silent = tuple(name for name in engines if name not in chunks)
+    return Leftover(hand_offs=hand_offs, chunks=chunks, silent=silent)
 
 
 async def _hand_offs(cluster: LocalCluster) -> int | None:
@@ -40,8 +46,14 @@ async def _hand_offs(cluster: LocalCluster) -> int | None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_SETTLE_SECONDS):
             while True:  # a gauge tells nobody when it changes
-                samples = await router_samples(cluster)
-                left = int(samples.sum("dpd_router_handoffs_open")) if samples.values else None
+                told = await samples_by_router(cluster)
+                # of one that does not answer nobody knows what it owns
+                heard = bool(told) and len(told) == len(cluster.routers)
+                left = (
+                    int(sum(each.sum("dpd_router_handoffs_open") for each in told.values()))
+                    if heard
+                    else None
+                )
                 if left == 0:
                     break
                 await asyncio.sleep(_POLL_SECONDS)
@@ -58,12 +70,16 @@ def left_over(node: Node, leftover: Leftover, faults: Sequence[Fault]) -> list[T
     """
     found = []
     if leftover.hand_offs is None:
-        says = "no router said at the end whether it still owns hand-offs"
+        says = "not every router said at the end whether it still owns hand-offs"
         found.append(trouble(Kind.RUNNING, node, says, READ_ROUTER_LOG))
     elif leftover.hand_offs:
         says = f"{leftover.hand_offs} hand-offs were still open at the router when traffic was over"
         fix = "every hand-off is consumed or drained; look for these in the log of the router"
         found.append(trouble(Kind.RUNNING, node, says, fix))
+    if leftover.silent:
+        listed = ", ".join(f"`{name}`" for name in leftover.silent)
+        says = f"engines did not say at the end what is left in their PD buffers: {listed}"
+        found.append(trouble(Kind.RUNNING, node, says, READ_LOGS))
     used = {name: max(ranks) for name, ranks in sorted(leftover.chunks.items()) if any(ranks)}
     if used and not any(fault.kind.may_leave_chunks for fault in faults):
         listed = ", ".join(f"`{name}` {count}" for name, count in used.items())
