@@ -77,6 +77,8 @@ class Desk:
         assert handoff.state is state
         self.books.check()
         assert (self.books.open_entries, self.notifications.open) == (0, 0)
+        assert self.custodian._consuming == {}
+        assert self.decoder.load == 0
 
 
 async def done(error: Exception | None = None) -> None:
@@ -104,6 +106,8 @@ async def test_no_room_is_no_hand_off() -> None:
 async def test_reserved_only_is_released() -> None:
     desk = Desk()
     handoff = desk.handoff()
+    # its request comes when it has landed: until then the decoder is as busy as with it
+    assert (desk.decoder.load, desk.custodian.handoffs) == (1, (handoff,))
     desk.custodian.leave(handoff)
     await desk.settled(State.RELEASED, handoff)
     desk.custodian.leave(handoff)
@@ -213,7 +217,9 @@ async def test_drain_whose_decoder_goes_meanwhile_is_lost_without_a_leak() -> No
         assert desk.counted("drains", result="failed") is None
 
 
-async def test_drain_is_written_off_after_its_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drain_is_written_off_after_its_attempts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("dpd_router.custodian._FIRST_RETRY_SECONDS", 0.001)
     desk = Desk(drain_attempts=2)
     handoff = desk.handoff()
@@ -222,6 +228,8 @@ async def test_drain_is_written_off_after_its_attempts(monkeypatch: pytest.Monke
     await desk.settled(State.LOST, handoff)
     assert desk.books.capacity(desk.decoder.key) == 4
     assert desk.counted("drains", result="failed") == 1
+    (lost,) = (record for record in caplog.records if record.message == "hand-off lost")
+    assert lost.__dict__["fields"]["leaked_chunks"] == 4
     for kind in ("broken", "timeout"):
         assert desk.counted("upstream_errors", role="decode", kind=kind) == 1
 
@@ -263,6 +271,7 @@ async def test_what_is_left_at_the_end_is_told(caplog: pytest.LogCaptureFixture)
     assert "left behind" in caplog.text
     await desk.custodian.stop()
     assert task.cancelled()
+    assert "Exception in callback" not in caplog.text
     assert await desk.custodian.settle_all(0.01) == 1
 
 
@@ -310,8 +319,16 @@ async def test_transfer_that_arrives_after_an_empty_drain_is_drained_again(
     assert desk.counted("drains", result=result or "late") == (1 if result else None)
     assert "task failed" not in caplog.text
     failed = result == "failed"
+    assert ("late transfer could not be drained" in caplog.text) == failed
     assert desk.counted("upstream_errors", role="decode", kind="broken") == (1 if failed else None)
     assert desk.books.capacity(desk.decoder.key) == capacity
+
+
+async def test_late_notification_of_an_unknown_hand_off_drains_nothing() -> None:
+    desk = Desk()
+    desk.notifications.receive(msgspec.msgpack.encode({"type": "ProxyNotif", "req_id": "unknown"}))
+    assert await desk.custodian.settle_all(LIMIT_SECONDS) == 0
+    assert desk.upstream.bodies == []
 
 
 async def test_late_transfer_shows_that_its_decoder_receives() -> None:
