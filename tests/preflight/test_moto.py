@@ -15,7 +15,7 @@ from hyperpod_dpd.preflight.account import AwsAccount
 from hyperpod_dpd.preflight.checks import CHECKS, GATE
 from hyperpod_dpd.preflight.report import Report, Status
 from hyperpod_dpd.preflight.runner import preflight
-from hyperpod_dpd.spec import Deployment, Images
+from hyperpod_dpd.spec import Deployment, ExistingVpc, Images
 from tests.preflight.healthy import deployments
 from tests.support.deployments import changed
 
@@ -148,3 +148,59 @@ def test_certificate_that_waits_for_its_validation(session: boto3.Session) -> No
     deployment = changed(deployments()["closed"], routing__load_balancer__certificate_arn=arn)
     (message,) = _messages(deployment, "PRE-TLS-001")
     assert "status `PENDING_VALIDATION`" in message
+
+
+def test_existing_vpc(session: boto3.Session) -> None:
+    ec2, account = session.client("ec2"), AwsAccount(region="us-east-1")
+    vpc_id = ec2.create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]
+    ec2.modify_vpc_attribute(VpcId=vpc_id, EnableDnsHostnames={"Value": True})
+    zones = {row["ZoneId"]: row["ZoneName"] for row in ec2.describe_availability_zones()["AvailabilityZones"]}
+    gpu, *system = (
+        ec2.create_subnet(VpcId=vpc_id, CidrBlock=f"10.20.{number}.0/24", AvailabilityZone=zones[zone_id])[
+            "Subnet"
+        ]["SubnetId"]
+        for number, zone_id in enumerate(["use1-az6", "use1-az6", "use1-az4"])
+    )
+    existing = ExistingVpc(
+        vpc_id=vpc_id, cidrs=("10.20.0.0/16",), gpu_subnet_id=gpu, system_subnet_ids=tuple(system)
+    )
+    deployment = changed(deployments()["default"], network__existing=existing)
+    # new subnets have the main route table, which leads nowhere
+    messages = _of_vpc(deployment, account)
+    assert ["no default route" in message for message in messages] == [True, False] * 3
+    assert all(message.startswith("PRE-NET-005") for message in messages)
+    (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
+    gateway = ec2.create_transit_gateway()["TransitGateway"]["TransitGatewayId"]
+    ec2.create_route(
+        RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", TransitGatewayId=gateway
+    )
+    ec2.create_vpc_endpoint(
+        VpcId=vpc_id,
+        ServiceName="com.amazonaws.us-east-1.s3",
+        VpcEndpointType="Gateway",
+        RouteTableIds=[table["RouteTableId"]],
+    )
+    assert _of_vpc(deployment, account) == []
+    swapped = changed(deployment, network__existing__system_subnet_ids=tuple(reversed(system)))
+    assert [message[:11] for message in _of_vpc(swapped, account)] == ["PRE-NET-003"] * 2
+    made = changed(deployment, network__interface_endpoints=True)
+    assert _of_vpc(made, account) == []
+    ec2.create_vpc_endpoint(
+        VpcId=vpc_id,
+        ServiceName="com.amazonaws.us-east-1.sts",
+        VpcEndpointType="Interface",
+        SubnetIds=system,
+        PrivateDnsEnabled=True,
+    )
+    (taken,) = _of_vpc(made, account)
+    assert "add `endpoint_services: [sts]`" in taken
+    absent = changed(deployment, network__existing__vpc_id="vpc-00000000")
+    (message,) = _messages(absent, "PRE-NET-002")
+    assert "the region has no such VPC" in message
+
+
+def _of_vpc(deployment: Deployment, account: AwsAccount) -> list[str]:
+    checks = [check for check in CHECKS if check.id in {f"PRE-NET-{number:03}" for number in (2, 3, 5, 6)}]
+    report = preflight(deployment, account, checks=checks, gate=GATE)
+    assert [gap.message for _, gap in report.gaps] == []
+    return [finding.message for finding in report.findings]

@@ -77,7 +77,7 @@ def _way_out(named: NamedSubnet, table: dict[str, Any]) -> Iterator[Problem]:
 
 def _private_names(existing: ExistingVpc, s3: list[dict[str, Any]]) -> Iterator[Problem]:
     """Find an interface endpoint whose private name hides the gateway: policies keep pods from addresses of the VPC."""
-    for endpoint in s3:
+    for endpoint in (row for row in s3 if row["VpcEndpointType"] == "Interface"):
         inbound_only = endpoint.get("DnsOptions", {}).get("PrivateDnsOnlyForInboundResolverEndpoint")
         if endpoint.get("PrivateDnsEnabled") and not inbound_only:
             yield Problem(
