@@ -243,7 +243,9 @@ def not_eligible(case: Case) -> str | None:
 def prefiller_hung(case: Case) -> str | None:
     """Say that a prefill comes too late, and not behind others."""
     timeouts = case.fallback.get("prefill_timeout", 0)
-    return f"the router gave up {timeouts} prefills, and none waits at the prefillers" if timeouts else None
+    # a prefiller that hangs may not even say how many wait for it
+    queue = "none waits at the prefillers" if case.all_prefillers_counted else "nobody knows how many wait"
+    return f"the router gave up {timeouts} prefills, and {queue}" if timeouts else None
 
 
 def wrong_prefiller(case: Case) -> str | None:

@@ -1,0 +1,303 @@
+"""Cases of a proof that differ in one thing from one another: what it takes for a finding, and what is not enough."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hyperpod_dpd.evidence.proof.case import Case
+from hyperpod_dpd.evidence.proof.failures import diagnose
+from hyperpod_dpd.evidence.proof.logs import Retrieved
+from hyperpod_dpd.evidence.proof.observe import Reading
+from hyperpod_dpd.evidence.proof.samples import Samples
+from hyperpod_dpd.evidence.proof.send import Sent
+from tests.evidence.cases import (
+    DECODER,
+    PREFILLER,
+    TARGET,
+    WELL_DECODE,
+    WELL_PREFILL,
+    WELL_ROUTER,
+    case,
+    direct,
+    fallback,
+    found,
+    reading,
+    refused,
+)
+
+BLIND = replace(TARGET, router_metrics=False)
+NEVER = replace(TARGET, threshold_tokens=None)
+NIXL = replace(TARGET, transfer="nixl", expects_efa=False)
+SHORT_UNSEEN = reading(None, "", "")
+OTHER_DECODER = "http://10.0.0.4:8000"
+
+NO_ANSWER = (Sent(words=1, seconds=9, problem="no answer within 9 seconds"),)
+STAYED = 'dpd_router_decisions_total{decision="direct",reason="below_threshold"} 1\n'
+WENT = 'dpd_router_decisions_total{decision="disaggregated",reason="threshold"} 1\n'
+TIMEOUT = 'dpd_router_decisions_total{decision="fallback",reason="notification_timeout"} 1\n'
+OLD_HITS = "vllm:external_prefix_cache_hits_total 4608\n"
+
+
+def unread(*urls: str) -> Reading:
+    return Reading(unreadable=dict.fromkeys(urls, "no answer within 10 seconds"))
+
+
+def short(**changes: Any) -> Sent:
+    return replace(Sent(words=24, seconds=0.1, status=200, prompt_tokens=30), **changes)
+
+
+def retrieved(*speeds: float | None, tokens: int = 4608) -> tuple[Retrieved, ...]:
+    return tuple(Retrieved(tokens=tokens, wanted=4608, gb_per_second=speed) for speed in speeds)
+
+
+def told(router: str, **more: Any) -> Reading:
+    return reading(router, **more)
+
+
+ANSWERS: dict[str, tuple[Case, list[str]]] = {
+    "503, although decoders can be read": (case(long=refused(503)), ["no-decoder"]),
+    "no answer, and no decoder can be read": (case(long=NO_ANSWER, now=unread(DECODER)), ["no-decoder"]),
+    "no answer, and one of two decoders can be read": (
+        case(long=NO_ANSWER, now=unread(DECODER), target=replace(TARGET, decoders=(DECODER, OTHER_DECODER))),
+        ["no-answer"],
+    ),
+    "answers, and no decoder can be read": (case(now=unread(DECODER)), []),
+    "the lowest status of a refusal": (case(long=refused(400)), ["prompt-refused"]),
+    "the highest": (case(long=refused(499)), ["prompt-refused"]),
+    "no refusal any more": (case(long=refused(502)), ["bad-answer"]),
+    "a long answer is late behind others": (case(long=NO_ANSWER, waiting=1), ["prefill-queue"]),
+    "late, and nobody waits": (case(long=NO_ANSWER), ["no-answer"]),
+    "late, and prefillers stand still": (case(reading(prefill=""), long=NO_ANSWER, waiting=1), ["no-answer"]),
+    "broken, and others wait": (case(long=refused(500), waiting=1), ["bad-answer"]),
+    "given up by the router, behind others": (
+        case(fallback("prefill_timeout"), waiting=1),
+        ["prefill-queue"],
+    ),
+    "given up by the router, and nobody waits": (case(fallback("prefill_timeout")), ["prefiller-hung"]),
+}
+
+SHORT: dict[str, tuple[Case, list[str]]] = {
+    "no prompt is short enough": (case(short=None, quiet=reading("", "", "")), []),
+    "the router counted a hand-off": (case(quiet=told(WENT, prefill="", decode="")), ["threshold-inverted"]),
+    "the router counted a fallback": (
+        case(quiet=told(TIMEOUT, prefill="", decode="")),
+        ["threshold-inverted"],
+    ),
+    "the hand-off was another's": (case(quiet=told(WENT + STAYED, prefill="", decode="")), []),
+    "the answer says so, whatever was counted": (
+        case(short=short(decision="disaggregated")),
+        ["threshold-inverted"],
+    ),
+    "the answer says otherwise than what was counted": (
+        case(short=short(decision="direct"), quiet=told(WENT, prefill="", decode="")),
+        [],
+    ),
+    "prefillers computed it": (
+        case(reading(None), quiet=reading(None, "vllm:prompt_tokens_total 30\n", ""), target=BLIND),
+        ["threshold-inverted"],
+    ),
+    "prefillers computed less": (
+        case(reading(None), quiet=reading(None, "vllm:prompt_tokens_total 29\n", ""), target=BLIND),
+        [],
+    ),
+    "prefillers computed another's": (
+        case(quiet=told(STAYED, prefill="vllm:prompt_tokens_total 30\n", decode="")),
+        [],
+    ),
+    "an unread worker is said once": (
+        case(
+            replace(reading(None), unreadable={PREFILLER: "no answer"}, workers={}),
+            quiet=unread(PREFILLER),
+            target=BLIND,
+        ),
+        ["worker-unreadable"],
+    ),
+    "never, and a hand-off failed": (
+        case(fallback("notification_timeout"), target=NEVER),
+        ["threshold-inverted"],
+    ),
+    "never, and prefillers compute for others": (
+        case(told(STAYED.replace("below_threshold", "threshold_never")), target=NEVER),
+        [],
+    ),
+}
+
+KEPT: dict[str, tuple[Case, list[str]]] = {
+    "below the router's threshold": (case(direct("below_threshold")), ["threshold-too-high"]),
+    "the router's threshold is never": (case(direct("threshold_never")), ["threshold-too-high"]),
+    "too long for the buffer": (case(direct("exceeds_buffer")), ["buffer-too-small"]),
+    "the buffer is full": (case(direct("no_buffer_room")), ["buffer-too-small"]),
+    "no prefiller": (case(direct("no_prefiller")), ["no-prefiller"]),
+    "no prefiller answers": (case(fallback("prefill_unreachable")), ["no-prefiller"]),
+    "one was decoded directly, and one handed over": (
+        case(told(WELL_ROUTER + STAYED.replace("below_threshold", "tokenize_failed"))),
+        [],
+    ),
+}
+
+
+def with_buffer(router: str, chunks: int | None) -> Reading:
+    return told(
+        router + (f'dpd_router_buffer_chunks{{decoder="d"}} {chunks}\n' if chunks is not None else "")
+    )
+
+
+HANDED: dict[str, tuple[Case, list[str]]] = {
+    "the router's buffer is another": (
+        case(with_buffer(TIMEOUT, 100), target=replace(TARGET, buffer_chunks=3)),
+        ["buffer-unlike-deployed"],
+    ),
+    "it is the same": (
+        case(with_buffer(TIMEOUT, 3), target=replace(TARGET, buffer_chunks=3)),
+        ["transfer-failed"],
+    ),
+    "the router does not say it": (
+        case(with_buffer(TIMEOUT, None), target=replace(TARGET, buffer_chunks=3)),
+        ["transfer-failed"],
+    ),
+    "nobody knows what was deployed": (case(with_buffer(TIMEOUT, 100)), ["transfer-failed"]),
+    "it is another, and all arrives": (
+        case(with_buffer(WELL_ROUTER, 100), target=replace(TARGET, buffer_chunks=3)),
+        [],
+    ),
+    "LMCache got nothing of what was computed": (
+        case(told(TIMEOUT, prefill="vllm:prompt_tokens_total 4608\n")),
+        ["wrong-role-prefill"],
+    ),
+    "nothing was computed": (case(told(TIMEOUT, prefill="lmcache:x 1\n")), ["transfer-failed"]),
+    "LMCache does not show what it got of a hand-off that was used": (
+        case(told(WELL_ROUTER, prefill="vllm:prompt_tokens_total 4608\n")),
+        [],
+    ),
+    "NixlConnector has nothing to do with LMCache": (
+        case(
+            told(WELL_ROUTER, prefill="vllm:prompt_tokens_total 4608\n", decode=OLD_HITS),
+            target=NIXL,
+        ),
+        [],
+    ),
+    "decoders show no LMCache": (
+        case(told(TIMEOUT, decode="vllm:prompt_tokens_total 1\n")),
+        ["wrong-role-decode"],
+    ),
+    "neither do prefillers": (
+        case(told(TIMEOUT, prefill="vllm:num_requests_waiting 0\n", decode="vllm:prompt_tokens_total 1\n")),
+        ["transfer-failed"],
+    ),
+    "it had arrived when it was cleared away": (
+        case(told(TIMEOUT + 'dpd_router_drains_total{result="hit"} 1\n')),
+        ["notification-lost"],
+    ),
+    "it had not": (
+        case(told(TIMEOUT + 'dpd_router_drains_total{result="miss"} 1\n')),
+        ["transfer-failed"],
+    ),
+    "what is cleared away is older": (
+        case(told(WELL_ROUTER + 'dpd_router_drains_total{result="hit"} 1\n')),
+        [],
+    ),
+    "NixlConnector's transfers failed": (
+        case(told(WELL_ROUTER, decode=WELL_DECODE + "vllm:nixl_num_failed_transfers_total 1\n"), target=NIXL),
+        ["transfer-failed"],
+    ),
+    "another connector's counters say nothing": (
+        case(told(WELL_ROUTER, decode=WELL_DECODE + "vllm:nixl_num_failed_transfers_total 1\n")),
+        [],
+    ),
+    "NixlConnector's decoders found nothing": (
+        case(told(WELL_ROUTER, decode="vllm:prompt_tokens_total 4608\n"), target=NIXL),
+        ["keys-differ"],
+    ),
+    "decoders found just enough": (
+        case(
+            reading(None, decode=WELL_DECODE.replace("hits_total 4608", "hits_total 3687")),
+            quiet=SHORT_UNSEEN,
+            target=BLIND,
+        ),
+        [],
+    ),
+    "decoders found a little less": (
+        case(
+            reading(None, decode=WELL_DECODE.replace("hits_total 4608", "hits_total 3686")),
+            quiet=SHORT_UNSEEN,
+            target=BLIND,
+        ),
+        ["partial-hit"],
+    ),
+    "prefillers computed just half": (
+        case(reading(None, prefill=WELL_PREFILL.replace("4608", "2304")), quiet=SHORT_UNSEEN, target=BLIND),
+        [],
+    ),
+    "prefillers computed less than half": (
+        case(reading(None, prefill=WELL_PREFILL.replace("4608", "2303")), quiet=SHORT_UNSEEN, target=BLIND),
+        ["threshold-too-high"],
+    ),
+    "a notification is missing": (case(told(WELL_ROUTER.replace("} 8", "} 7"))), ["too-few-notifications"]),
+    "a notification is missing while others are there": (
+        case(told(WELL_ROUTER.replace('threshold"} 1', 'threshold"} 2').replace("} 8", "} 15"))),
+        [],
+    ),
+    "nothing was decided": (case(told("", decode="", prefill="")), ["nothing-moved"]),
+}
+
+FABRIC: dict[str, tuple[Case, list[str]]] = {
+    "half of the KV cache crossed": (
+        case(reading(efa_bytes=0.5 * 10 * 4608), target=replace(TARGET, kv_bytes_per_token=10)),
+        [],
+    ),
+    "less than half of it": (
+        case(reading(efa_bytes=0.5 * 10 * 4608 - 1), target=replace(TARGET, kv_bytes_per_token=10)),
+        ["silent-tcp"],
+    ),
+    "nobody knows how much it is, and something crossed": (case(reading(efa_bytes=1)), []),
+    "nothing crossed, and nothing has to": (
+        case(reading(efa_bytes=0), target=replace(TARGET, expects_efa=False)),
+        [],
+    ),
+    "as fast as AWS wants it": (case(retrieved=retrieved(1.0)), []),
+    "a little slower": (case(retrieved=retrieved(0.99)), ["slow-transfer"]),
+    "the fastest counts": (case(retrieved=retrieved(0.2, None, 1.5)), []),
+    "a retrieval of nothing is never fast": (case(retrieved=retrieved(0.1, tokens=0)), []),
+    "slow, and what crossed was counted": (case(reading(efa_bytes=1e9), retrieved=retrieved(0.2)), []),
+    "slow, and there is no EFA": (
+        case(retrieved=retrieved(0.2), target=replace(TARGET, expects_efa=False)),
+        [],
+    ),
+}
+
+ALL = {
+    f"{topic}: {name}": given
+    for topic, table in (
+        ("answers", ANSWERS),
+        ("short", SHORT),
+        ("kept", KEPT),
+        ("handed", HANDED),
+        ("fabric", FABRIC),
+    )
+    for name, given in table.items()
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_finding_comes_with_its_reason_and_not_beside_it(name: str) -> None:
+    given, expected = ALL[name]
+    assert found(given) == expected
+
+
+def says(given: Case) -> str:
+    (finding,) = diagnose(given)
+    return finding.says
+
+
+def test_both_reasons_for_a_prompt_below_the_threshold_are_counted_together() -> None:
+    both = direct("below_threshold").router, direct("threshold_never").router
+    router = Samples({key: value for each in both if each is not None for key, value in each.values.items()})
+    assert says(case(replace(direct("x"), router=router))).startswith("2 of 1 prompts")
+
+
+def test_of_a_prefiller_that_cannot_be_read_nobody_knows_how_many_wait_there() -> None:
+    given = case(fallback("prefill_timeout"))
+    assert says(given).endswith("none waits at the prefillers")
+    unknown = replace(given.busy, workers={}, unreadable={PREFILLER: "no answer within 10 seconds"})
+    assert says(replace(given, busy=unknown)).endswith("nobody knows how many wait")
