@@ -116,6 +116,73 @@ async def test_watch_that_is_gone_at_once_is_followed_by_a_list_after_a_pause(
     assert pauses == [0.5] * 4
 
 
+@pytest.fixture
+async def of_decoders(
+    api: tuple[ApiServer, str], pool: Pool, tmp_path: Path
+) -> AsyncIterator[tuple[ApiServer, Discovery]]:
+    """Follow one Service, with a list again after every fiftieth of a second without news."""
+    server, url = api
+    policy = DiscoveryPolicy(
+        discovery=DiscoveryKind.ENDPOINT_SLICES,
+        namespace="ns",
+        decode_service="decode",
+        api_server=url,
+        service_account_directory=tmp_path,
+        resync_seconds=0.02,
+    )
+    made = make(policy, pool)
+    try:
+        yield server, made
+    finally:
+        await made.stop()
+
+
+async def test_api_server_that_stays_away_is_asked_less_and_less(
+    of_decoders: tuple[ApiServer, Discovery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("dpd_router.discovery.asyncio.sleep", pause)
+    server, discovery = of_decoders
+    server.fail = 6
+    await discovery.start()
+    await until(lambda: any("watch" in query for query in server.queries))
+    assert pauses == [0.5, 1, 2, 5, 10, 10]
+    # an answer ends the row
+    server.fail = 1
+    await until(lambda: server.fail == 0 and len(pauses) == 7)
+    assert pauses[-1] == 0.5
+
+
+async def test_quiet_watch_is_followed_by_a_list(
+    of_decoders: tuple[ApiServer, Discovery], pool: Pool
+) -> None:
+    """A watch may be dead without a word: what it missed comes with the list."""
+    server, discovery = of_decoders
+    await discovery.start()
+    await until(lambda: any("watch" in query for query in server.queries))
+    server.slices["decode"] = [a_slice("d", ("10.0.0.1", False))]
+    await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
+
+
+async def test_service_without_slices_has_no_workers(
+    of_decoders: tuple[ApiServer, Discovery], pool: Pool
+) -> None:
+    """An API server writes a list of nothing as null."""
+    server, discovery = of_decoders
+    server.slices["decode"] = [a_slice("d", ("10.0.0.1", False))]
+    await discovery.start()
+    await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
+    server.slices["decode"] = None  # type: ignore[assignment]
+    await until(lambda: urls(pool) == set())
+
+
 async def test_token_that_expires_is_read_again_and_workers_stay_meanwhile(
     api: tuple[ApiServer, str],
     pool: Pool,
