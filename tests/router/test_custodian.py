@@ -261,6 +261,8 @@ async def test_drain_waits_for_what_may_still_be_written() -> None:
         desk.notifications.receive(message)
     await desk.settled(State.DRAINED, handoff)
     assert len(desk.upstream.bodies) == 1
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_what_is_left_at_the_end_is_told(caplog: pytest.LogCaptureFixture) -> None:
