@@ -94,7 +94,9 @@ def test_hung_prefiller_is_out_until_it_answers_restarts_or_gets_its_trial(pool:
     assert pool.usable_prefillers() == [worker]
     pool.prefill_timed_out(worker)
     assert pool.usable_prefillers() == []
-    clock.now += 300
+    clock.now += 299
+    assert pool.usable_prefillers() == []
+    clock.now += 1
     assert pool.usable_prefillers() == [worker]
     pool.prefill_timed_out(worker)
     assert pool.usable_prefillers() == []
@@ -135,7 +137,10 @@ def test_affinity_keeps_a_key_on_one_decoder_until_it_is_overloaded() -> None:
     moved = [key for key in keys if pool.decoder(key) is not chosen[key]]
     assert moved == [key for key in keys if chosen[key] is workers[0]]
     key = next(key for key in keys if chosen[key] is workers[1])
-    workers[1].requests = 10
+    # three decoders: 1.25 × 2/3 + 1 is less than 2, 1.25 × 1/3 + 1 is more than 1
+    workers[1].requests = 1
+    assert pool.decoder(key) is workers[1]
+    workers[1].requests = 2
     assert pool.decoder(key) is not workers[1]
     assert pool.decoder(None) is not workers[1]
 
