@@ -210,6 +210,13 @@ def test_the_announcement_stands_beside_what_it_is_about() -> None:
     assert set(ANNOUNCED) == {"H100", "H200"}
 
 
+def test_what_only_one_side_has_is_named_and_not_compared() -> None:
+    comparison = compare(dpd(levels=(8, 16)), colocated(levels=(4, 8)))
+    assert {each.concurrency for each in comparison.rows} == {8}
+    assert comparison.left_out == (4, 16)
+    assert compare(dpd(), colocated()).left_out == ()
+
+
 def test_every_measure_has_a_row_at_every_concurrency() -> None:
     found = compare(dpd(levels=(8, 16)), colocated(levels=(8, 16, 32)))
     assert [(each.concurrency, each.measure) for each in found.rows] == [
@@ -490,6 +497,17 @@ def test_json_has_every_row(dpd_compare: Command, files: tuple[str, str]) -> Non
     assert shown["new"]["paths"] == {DISAGGREGATED: 1.0}
     assert (shown["seeds"], shown["paired"]) == (3, True)
     assert all(each["low"] <= each["change"] <= each["high"] for each in shown["rows"])
+
+
+def test_a_concurrency_that_one_file_lacks_is_named(
+    dpd_compare: Command, files: tuple[str, str], tmp_path: Path
+) -> None:
+    interrupted = tmp_path / "interrupted.json"
+    interrupted.write_text(colocated(levels=(8,)).as_json())
+    lines = dpd_compare(files[0], str(interrupted)).stdout.splitlines()
+    assert "left out: concurrency 64, which only one of them has" in lines
+    shown = json.loads(dpd_compare(files[0], str(interrupted), "--format", "json").stdout)
+    assert shown["left_out_concurrencies"] == [64]
 
 
 def test_a_refusal_is_an_error_with_its_way_out(

@@ -99,6 +99,8 @@ def _print_text(comparison: Comparison) -> None:
     )
     for says in comparison.allowed.values():
         print(f"{paint('allowed', 'warning', sys.stdout)}: {says.partition('. help:')[0]}")
+    for level in comparison.left_out:
+        print(f"{paint('left out', 'warning', sys.stdout)}: concurrency {level}, which only one of them has")
     announced = any(row.announced for row in comparison.rows)
     table = [["C", "", "new", "old", "change", "95 % interval", *(["announced"] if announced else [])]]
     before = None
@@ -166,6 +168,7 @@ def _as_dict(comparison: Comparison) -> dict[str, object]:
         },
         "seeds": comparison.seeds,
         "paired": comparison.is_paired,
+        "left_out_concurrencies": list(comparison.left_out),
         "allowed": {kind.value: says.partition(". help:")[0] for kind, says in comparison.allowed.items()},
         "rows": [
             {

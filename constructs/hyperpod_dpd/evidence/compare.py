@@ -128,6 +128,9 @@ class Comparison:
     allowed: dict[Difference, str]
     """Differences that exist and were allowed, each with its values."""
 
+    left_out: tuple[int, ...]
+    """Concurrencies that only one of them has: nothing is said about them."""
+
 
 def compare(
     new: BenchmarkResult, old: BenchmarkResult, *, may_differ: frozenset[Difference] = frozenset()
@@ -155,6 +158,7 @@ def compare(
         seeds=min(len(_runs(each, level)) for each in (new, old) for level in _shared(new, old)),
         is_paired=is_paired,
         allowed=found,
+        left_out=tuple(sorted(_levels(new) ^ _levels(old))),
     )
 
 
@@ -197,7 +201,7 @@ def _other_prompts(new: BenchmarkResult, old: BenchmarkResult) -> str | None:
 
 def _traffic(result: BenchmarkResult) -> str:
     traffic = result.traffic
-    levels = ", ".join(str(level) for level in sorted({run.concurrency for run in result.runs}))
+    levels = ", ".join(str(level) for level in sorted(_levels(result)))
     return (
         f"D({traffic.input_tokens},{traffic.output_tokens}) by {traffic.tool} to {traffic.endpoint}, "
         f"`ignore_eos: {str(traffic.ignore_eos).lower()}`, concurrency {levels}"
@@ -205,7 +209,11 @@ def _traffic(result: BenchmarkResult) -> str:
 
 
 def _shared(new: BenchmarkResult, old: BenchmarkResult) -> list[int]:
-    return sorted({run.concurrency for run in new.runs} & {run.concurrency for run in old.runs})
+    return sorted(_levels(new) & _levels(old))
+
+
+def _levels(result: BenchmarkResult) -> set[int]:
+    return {run.concurrency for run in result.runs}
 
 
 def _runs(result: BenchmarkResult, concurrency: int) -> dict[int, Run]:
