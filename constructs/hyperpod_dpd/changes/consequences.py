@@ -71,12 +71,14 @@ EFFECTS: Mapping[str, tuple[Consequence, ...]] = {
     "account": (_C.ELSEWHERE,),
     "network.gpu_zone_id": (_C.REFUSED, _C.ROUTER),
     "network.cluster_zone_ids": (_C.REFUSED,),
-    "network.cidr": (_C.REFUSED,),
-    "network.gpu_cidr": (_C.REFUSED,),
+    "network.cidr": (_C.REFUSED, _C.OBJECTS),
+    "network.gpu_cidr": (_C.REFUSED, _C.OBJECTS),
     "network.egress": (_C.NETWORK,),
     "network.interface_endpoints": (_C.NETWORK,),
     "network.flow_log_retention_days": (_C.NETWORK,),
-    "network.existing": (_C.REFUSED,),
+    "network.existing": (_C.REFUSED, _C.OBJECTS),
+    "network.existing.vpc_id": (_C.REFUSED,),
+    "network.existing.gpu_subnet_id": (_C.REFUSED,),
     "network.existing.cidrs": (_C.NETWORK, _C.OBJECTS),
     "network.existing.system_subnet_ids": (
         _C.NETWORK,
@@ -276,6 +278,9 @@ def _narrowed(
     if difference.path == "account" and None in (difference.old, difference.new):
         # naming the account that is deployed to already moves nothing
         return {Consequence.RESOURCES}
+    if difference.pattern.startswith("network.") and None not in (old.cluster.existing, new.cluster.existing):
+        # the network is that of the cluster's owner: this deployment's objects know it, and nothing else
+        return found & {Consequence.OBJECTS, Consequence.ROUTER} or {Consequence.PLAN}
     if difference.path == "network.existing":
         # nothing moves a cluster into another VPC, so nothing comes of what else would change
         return {Consequence.REFUSED}

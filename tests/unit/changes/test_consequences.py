@@ -14,6 +14,7 @@ from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import render
 from hyperpod_dpd.spec import (
     Deployment,
+    ExistingCluster,
     FsxSource,
     InstanceGroup,
     LoadBalancer,
@@ -231,6 +232,24 @@ def test_a_cluster_does_not_move_into_another_vpc_and_nothing_else_is_said_of_it
         assert list(compare(old, new).grouped) == [Consequence.REFUSED]
     other = changed(existing, network__existing__vpc_id="vpc-00000000")
     assert list(compare(existing, other).grouped) == [Consequence.REFUSED]
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "said"),
+    [
+        ("network__existing", EXISTING_VPC, {_C.OBJECTS}),
+        ("network__gpu_cidr", "10.2.0.0/16", {_C.OBJECTS}),
+        ("network__gpu_zone_id", "use1-az4", {_C.ROUTER}),
+        ("network__egress", "closed", {_C.PLAN}),
+    ],
+)
+def test_the_network_of_a_clusters_owner_is_not_changed_by_a_guest(
+    before: Deployment, path: str, given: Any, said: set[Consequence]
+) -> None:
+    guest = changed(before, cluster__existing=ExistingCluster(eks_name="theirs", hyperpod_name="theirs"))
+    after = changed(guest, **{path: given})
+    assert set(compare(guest, after).grouped) == said
+    assert ("router" in _touched(guest, after)) is (said == {_C.ROUTER})
 
 
 @pytest.mark.parametrize(
