@@ -276,6 +276,80 @@ def test_a_second_run_copies_nothing(bench: Bench, in_process: Hub) -> None:
     assert in_process.fetched == []
 
 
+def test_a_commit_that_is_there_needs_neither_hub_nor_token(bench: Bench, in_process: Hub) -> None:
+    _import(bench, REPOSITORY_ON_HUB)
+    _secrets(bench).create_secret(Name=f"{bench.bucket}/empty")
+    # nobody listens at the hub's address, and the secret of another attempt is empty
+    ran = _run(bench, ORIGIN, "--token-secret", f"{bench.bucket}/empty", "--token-wait-seconds", "60")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == f"s3://{bench.bucket}/{PREFIX} holds {ORIGIN}: 0 of 6 files copied, 0 bytes\n"
+
+
+def _taken_away(bench: Bench) -> None:
+    bench.s3.delete_object(Bucket=bench.bucket, Key=f"{PREFIX}/config.json")
+
+
+def _written_by_hand(bench: Bench) -> None:
+    same_size = bytes(len(FILES["config.json"]))
+    bench.s3.put_object(Bucket=bench.bucket, Key=f"{PREFIX}/config.json", Body=same_size)
+
+
+def _of_another_size(bench: Bench) -> None:
+    kept = bench.s3.head_object(Bucket=bench.bucket, Key=f"{PREFIX}/config.json")["Metadata"]
+    bench.s3.put_object(Bucket=bench.bucket, Key=f"{PREFIX}/config.json", Body=b"{}", Metadata=kept)
+
+
+def _with_a_stranger(bench: Bench) -> None:
+    bench.s3.put_object(Bucket=bench.bucket, Key=f"{PREFIX}/other.safetensors", Body=b"x")
+
+
+def _unmarked(bench: Bench) -> None:
+    bench.s3.delete_object(Bucket=bench.bucket, Key=MANIFEST)
+
+
+def _marked_as(text: str) -> Callable[[Bench], None]:
+    def write(bench: Bench) -> None:
+        bench.s3.put_object(Bucket=bench.bucket, Key=MANIFEST, Body=text.encode())
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _taken_away,
+        _written_by_hand,
+        _of_another_size,
+        _with_a_stranger,
+        _unmarked,
+        *map(
+            _marked_as,
+            ("{", "[]", "{}", f'{{"origin": "{ORIGIN}"}}', f'{{"origin": "{ORIGIN}", "files": []}}'),
+        ),
+        _marked_as(f'{{"origin": "{ORIGIN}", "files": [{{"path": "config.json"}}]}}'),
+        _marked_as(f'{{"origin": "{ORIGIN}", "files": 1}}'),
+    ],
+)
+def test_whatever_is_not_as_the_marker_says_is_looked_at_again(
+    bench: Bench, spoil: Callable[[Bench], None]
+) -> None:
+    store = bench.store()
+    _import(bench, Given(FILES, name=ORIGIN))
+    assert transfer.arrived(ORIGIN, store) == transfer.Report(files=6, copied=0, copied_bytes=0)
+    spoil(bench)
+    assert transfer.arrived(ORIGIN, store) is None
+
+
+@pytest.mark.parametrize(
+    "origin", [f"hf://{REPOSITORY}@{'0' * 40}", f"hf://{REPOSITORY}@main", "s3://theirs/models/tiny"]
+)
+def test_only_the_same_commit_is_known_without_asking(bench: Bench, origin: str) -> None:
+    """A folder of a bucket, or a branch, may have other content by now."""
+    _import(bench, Given(FILES, name=origin if "0000" not in origin else ORIGIN))
+    store = bench.store()
+    assert transfer.arrived(origin, store) is None
+
+
 def test_a_gated_repository_is_opened_by_the_token_in_the_secret(bench: Bench, hub: Hub) -> None:
     hub.token = "hf_secret"
     secrets = _secrets(bench)

@@ -48,6 +48,11 @@ DEPLOYMENTS: dict[str, Callable[[], Deployment]] = {
         model__source=S3Source(bucket="mine", prefix="llama"),
         model__imported_from=FolderOrigin(type="s3", uri="s3://theirs/models/llama"),
     ),
+    "left-by-an-attempt": lambda: changed(
+        ready(),
+        model__source=S3Source(bucket="left"),
+        model__imported_from=HubOrigin(token_secret=OWN),
+    ),
     "with-keys": lambda: changed(
         ready(),
         model__source=S3Source(kms_key_arn=KEY),
@@ -127,6 +132,11 @@ def _allowed(template: Any, role: str, service: str) -> dict[str, str]:
 
 def _environment(template: Any) -> Any:
     return only(template, "Custom::DpdModelImport")[1]["Properties"]["Environment"]
+
+
+def test_a_bucket_that_a_failed_attempt_left_is_looked_into_where_that_attempt_wrote() -> None:
+    made = {**_environment(_template("made")), "DPD_BUCKET": "left"}
+    assert _environment(_template("left-by-an-attempt")) == made
 
 
 def _uses(statements: list[Any], key: str) -> dict[str, Any]:

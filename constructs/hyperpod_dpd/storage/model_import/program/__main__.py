@@ -2,7 +2,8 @@
 
 Runs in CodeBuild. File by file: download to disk, verify the origin's checksum, upload with SHA-256 checksums that S3
 verifies, delete. An object that an earlier run has stored is not copied again, so that a run that was cut short goes on
-where it ended. The manifest, which is the completion marker, is written last.
+where it ended. The manifest, which is the completion marker, is written last. Where it says that the commit has been
+imported, and the objects are as it says, nobody is asked for anything: no hub, and no token.
 
 The last line with `dpd-error:` is the reason that CloudFormation shows.
 """
@@ -21,7 +22,7 @@ from hyperpod_dpd.storage.model_import.program.hub import Hub
 from hyperpod_dpd.storage.model_import.program.hub_token import wait_for_token
 from hyperpod_dpd.storage.model_import.program.model_files import ImportFailedError, Origin
 from hyperpod_dpd.storage.model_import.program.store import Store
-from hyperpod_dpd.storage.model_import.program.transfer import import_model
+from hyperpod_dpd.storage.model_import.program.transfer import arrived, import_model
 
 ERROR_MARK = "dpd-error: "
 
@@ -61,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.work.mkdir(parents=True, exist_ok=True)
     store = Store(given.bucket, given.prefix, given.manifest_key, boto3.client("s3"))
     try:
-        report = import_model(_origin(given), store, given.work, parallel=given.parallel)
+        report = arrived(given.origin, store)
+        if report is None:
+            report = import_model(_origin(given), store, given.work, parallel=given.parallel)
     except (ImportFailedError, BotoCoreError, ClientError) as error:
         print(f"{ERROR_MARK}{error}", file=sys.stderr)
         return 1
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print(f"{ERROR_MARK}{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    print(f"s3://{given.bucket}/{given.prefix}: {report}")
+    print(f"s3://{given.bucket}/{given.prefix} holds {given.origin}: {report}")
     return 0
 
 

@@ -1,7 +1,7 @@
 """The model's folder in the model bucket, and its completion marker."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,18 @@ class Store:
         kept: dict[str, str] = found["Metadata"]
         return kept.get("sha256") if kept.get("identity") == file.identity else None
 
-    def strangers(self, files: Sequence[File]) -> list[str]:
-        """Return weights in the folder that are not the model's: an engine would load them with the others."""
-        ours = {self.key(file.path) for file in files}
+    def holds(self, path: str, *, size_bytes: int, sha256: str) -> bool:
+        """Whether an earlier run has stored a file of this size and digest at `path`."""
+        found = self._head(self.key(path))
+        return (
+            found is not None
+            and found["ContentLength"] == size_bytes
+            and found["Metadata"].get("sha256") == sha256
+        )
+
+    def strangers(self, paths: Iterable[str]) -> list[str]:
+        """Return weights in the folder beside the model's files at `paths`: an engine would load them with the others."""
+        ours = {self.key(path) for path in paths}
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"{self.prefix}/"
         )
