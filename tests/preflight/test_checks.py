@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from hyperpod_dpd.catalog.endpoints import endpoint_services
+from hyperpod_dpd.catalog.regions import region
 from hyperpod_dpd.preflight.check import Check, Gap
 from hyperpod_dpd.preflight.checks import ALL, CHECKS, GATE
 from hyperpod_dpd.preflight.quota import QUOTA_CALLS
@@ -83,6 +85,16 @@ def _subnet(subnet_id: str, **changes: Any) -> dict[Call, Any]:
     call = ("ec2", "DescribeSubnets")
     ids = [row["SubnetId"] for row in healthy()[call]["Subnets"]]
     return _rows(call, ids.index(subnet_id), **changes)
+
+
+def _interfaces(*services: str) -> dict[Call, Any]:
+    call = ("ec2", "DescribeVpcEndpoints")
+    row = healthy()[call]["VpcEndpoints"][1]
+    return {
+        call: {
+            "VpcEndpoints": [{**row, "ServiceName": f"com.amazonaws.us-east-1.{each}"} for each in services]
+        }
+    }
 
 
 def _default_route(*routes: Mapping[str, Any]) -> dict[Call, Any]:
@@ -658,7 +670,10 @@ PLANTED = {
         path="network.existing.gpu_subnet_id",
         deployment="vpc",
         answers=_subnet(VPC.gpu_subnet_id, AvailableIpAddressCount=161),
-        says=("computed 81 for 1 nodes of `prefill` + 81 for 1 nodes of `decode` = 162", "limit 161 free"),
+        says=(
+            "computed 1 × 81 (nodes of `prefill`) + 1 × 81 (nodes of `decode`) = 162 addresses",
+            "limit 161 free",
+        ),
     ),
     "vpc-system-subnet-full": Planted(
         check="PRE-NET-004",
@@ -667,8 +682,8 @@ PLANTED = {
         answers=_subnet(VPC.system_subnet_ids[0], AvailableIpAddressCount=148),
         # 20 services with Amazon Managed Grafana, without the one that is there
         says=(
-            "6 for the control plane + 116 for 2 system nodes + 19 for interface endpoints + 8 for the load balancer",
-            "= 149; limit 148 free",
+            "1 × 6 (control plane) + 2 × 58 (system nodes) + 19 × 1 (interface endpoints) + 1 × 8 (load balancer)",
+            "= 149 addresses; limit 148 free",
         ),
     ),
     "vpc-without-a-way-out": Planted(
@@ -1389,6 +1404,13 @@ def test_endpoints_that_may_be_in_another_vpc_are_asked_for_and_not_called_missi
     ((_, gap),) = report.gaps
     assert "`vpc-0123456789abcdef0` has none; they may be in another VPC" in gap.message
     assert "`sts`" not in gap.message
+    assert "`aps-workspaces.us-east-1.amazonaws.com`" in gap.message
+    ecr = endpoint_services(region("us-east-1"), without=("ecr.api", "sts"))
+    answers = {**healthy(), **_interfaces(*ecr, "sts")}
+    report = preflight(deployment, TableAccount(answers), checks=[by_id("PRE-NET-006")], gate=GATE)
+    ((_, gap),) = report.gaps
+    assert "could not check the endpoints of `ecr.api`: " in gap.message
+    assert "`api.ecr.us-east-1.amazonaws.com`" in gap.message
 
 
 def test_routes_that_the_account_does_not_see_are_unknown() -> None:

@@ -35,8 +35,16 @@ _LOAD_BALANCER = 8
 @record
 class _Need:
     subnet_id: str
-    addresses: int
+    count: int
+    each: int
     what: str
+
+    @property
+    def addresses(self) -> int:
+        return self.count * self.each
+
+    def __str__(self) -> str:
+        return f"{self.count} × {self.each} ({self.what})"
 
 
 def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
@@ -56,7 +64,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
                 path=paths[subnet_id],
                 says="the subnet of the existing VPC has too few free addresses",
                 given=f"`{subnet_id}` ({row['CidrBlock']})",
-                computed=f"{' + '.join(f'{need.addresses:,} for {need.what}' for need in terms)} = {total:,}",
+                computed=f"{' + '.join(map(str, terms))} = {total:,} addresses",
                 limit=f"{free:,} free",
                 fix="name a larger subnet: the CIDR of a subnet cannot be changed",
             )
@@ -85,31 +93,30 @@ def _gpu_nodes(deployment: Deployment, existing: ExistingVpc, account: Account) 
         for group in cluster.get("InstanceGroups", ())
     }
     for group in deployment.hyperpod.instance_groups:
-        missing = max(group.count - running.get(group.name, 0), 0)
-        each = instance_type(group.instance_type).addresses_per_node
         yield _Need(
             subnet_id=existing.gpu_subnet_id,
-            addresses=missing * each,
-            what=f"{missing} nodes of `{group.name}`",
+            count=max(group.count - running.get(group.name, 0), 0),
+            each=instance_type(group.instance_type).addresses_per_node,
+            what=f"nodes of `{group.name}`",
         )
 
 
 def _cluster(deployment: Deployment, existing: ExistingVpc) -> Iterator[_Need]:
     network, system = deployment.network, deployment.cluster.system_nodes
     for subnet_id in existing.control_plane_subnet_ids:
-        yield _Need(subnet_id=subnet_id, addresses=_CONTROL_PLANE, what="the control plane")
+        yield _Need(subnet_id=subnet_id, count=1, each=_CONTROL_PLANE, what="control plane")
     row = system_instance(system.instance_type)
     nodes = math.ceil(system.maximum / len(existing.system_subnet_ids))
     for subnet_id in existing.system_subnet_ids:
         if row is not None:
             # each pod has an address of the subnet
-            yield _Need(subnet_id=subnet_id, addresses=nodes * row.max_pods, what=f"{nodes} system nodes")
+            yield _Need(subnet_id=subnet_id, count=nodes, each=row.max_pods, what="system nodes")
     elsewhere = () if network.gpu_zone_id in network.cluster_zone_ids else (existing.gpu_subnet_id,)
     made = len(made_endpoints(deployment))
     for subnet_id in (*existing.system_subnet_ids, *elsewhere) if made else ():
-        yield _Need(subnet_id=subnet_id, addresses=made, what="interface endpoints")
+        yield _Need(subnet_id=subnet_id, count=made, each=1, what="interface endpoints")
     for subnet_id in existing.balancer_subnet_ids if deployment.routing.load_balancer else ():
-        yield _Need(subnet_id=subnet_id, addresses=_LOAD_BALANCER, what="the load balancer")
+        yield _Need(subnet_id=subnet_id, count=1, each=_LOAD_BALANCER, what="load balancer")
 
 
 CHECK = Check(

@@ -52,11 +52,13 @@ def _twice(made: Collection[str], rows: list[dict[str, Any]]) -> Iterator[Proble
 
 def _unseen(deployment: Deployment, account: Account, services: list[str]) -> Problem | Gap:
     existing = existing_vpc(deployment)
+    # the name of `ecr.api` begins with `api.ecr`
+    name = ".".join(reversed(services[0].split(".")))
     if _leads_elsewhere(deployment, account):
         return Gap(
             what=f"the endpoints of {_listed(services)}",
             why=f"`{existing.vpc_id}` has none; they may be in another VPC to which its routes lead",
-            fix=f"see from a node subnet that names such as `{services[0]}.{deployment.region}.amazonaws.com` have "
+            fix=f"see from a node subnet that names such as `{name}.{deployment.region}.amazonaws.com` have "
             "private addresses there, or set `network.interface_endpoints: true`",
         )
     return Problem(
