@@ -18,6 +18,18 @@ from dpd_simulator import EngineConfig, LMCacheConfig, SimulatedCluster
 
 # waits in tests end by an event; this only ends a test that would hang
 LIMIT_SECONDS = 90
+# limits of the router that a machine which stands still for a moment does not reach: what must come is not missed,
+# and what does not come is waited for until `time_passes`
+PATIENT_SECONDS = 60
+# where not even that much time that passes may end something
+NEVER_SECONDS = 3600
+
+
+def time_passes(seconds: float) -> None:
+    """Let everything that waits in this event loop find that so much time has passed."""
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds  # type: ignore[method-assign]
 
 
 class Clock:
@@ -126,6 +138,18 @@ class Rig:
         assert self.router.notifications.open == 0
         assert [self.router.books.outstanding(w.key) for w in self.decoders] == [0] * len(self.decoders)
 
+    async def notification_in_vain(self) -> None:
+        """Let the time pass for which the router waits for the notification of its only hand-off."""
+
+        def waits() -> list[asyncio.Future[Any]]:
+            found = [wait for handoff in self.router.custodian.handoffs for wait in handoff.notified._waiters]
+            return [wait for wait in found if not wait.done()]
+
+        await until(lambda: len(waits()) == 1)
+        (wait,) = waits()
+        time_passes(PATIENT_SECONDS)
+        await until(wait.done)
+
     @property
     def decoders(self) -> list[Worker]:
         return list(self.router.pool.workers(Role.DECODE))
@@ -138,6 +162,21 @@ def prompt(tokens: int, seed: int = 0) -> list[int]:
     """Return random token ids that are words of the simulated vocabulary."""
     generator = random.Random(seed)
     return [generator.randint(400, 15_000) for _ in range(tokens)]
+
+
+PATIENT = {
+    # what has ended refuses connections at once
+    "--connect-timeout-seconds": str(NEVER_SECONDS),
+    "--health-timeout-seconds": str(NEVER_SECONDS),
+    "--tokenize-timeout-seconds": str(NEVER_SECONDS),
+    "--drain-timeout-seconds": str(NEVER_SECONDS),
+    "--buffer-wait-seconds": str(PATIENT_SECONDS),
+    "--prefill-timeout-seconds": str(PATIENT_SECONDS),
+    "--notification-timeout-seconds": str(PATIENT_SECONDS),
+    "--drain-grace-seconds": str(PATIENT_SECONDS),
+    "--shutdown-grace-seconds": str(PATIENT_SECONDS),
+}
+"""Flags of a router that gives nothing up."""
 
 
 @contextlib.asynccontextmanager
@@ -162,12 +201,7 @@ async def running(
             "--tensor-parallel": str(config.tensor_parallel_size),
             "--threshold": "512",
             "--health-interval-seconds": "0.05",
-            # a busy machine is no dead worker; what has ended refuses connections at once
-            "--health-timeout-seconds": "20",
-            "--drain-grace-seconds": "0.3",
-            "--notification-timeout-seconds": "15",
-            "--prefill-timeout-seconds": "5",
-            "--shutdown-grace-seconds": "2",
+            **PATIENT,
         }
         given = dict(zip(flags[::2], flags[1::2], strict=True))
         router = Router(load([item for pair in (defaults | given).items() for item in pair], {}), {})

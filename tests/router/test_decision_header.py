@@ -4,7 +4,7 @@ import pytest
 
 from dpd_router.generation import DECISION_HEADER
 from dpd_simulator import EngineConfig, NixlConfig
-from tests.router.support import prompt, running
+from tests.router.support import NEVER_SECONDS, prompt, running
 
 LONG = prompt(1000)
 SHORT = prompt(100)
@@ -13,7 +13,9 @@ SHORT = prompt(100)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("strategy", ["continue", "land"])
 async def test_answers_name_their_decision(strategy: str, stream: bool) -> None:
-    async with running("--strategy", strategy, "--threshold", "256") as rig:
+    # one that has ended is found by the request
+    flags = ("--strategy", strategy, "--threshold", "256", "--health-interval-seconds", str(NEVER_SECONDS))
+    async with running(*flags) as rig:
         handed_over = await rig.complete(LONG, max_tokens=4, stream=stream)
         direct = await rig.complete(SHORT, max_tokens=4, stream=stream)
         assert handed_over.headers[DECISION_HEADER] == "disaggregated"

@@ -57,7 +57,13 @@ async def test_nothing_leaks_and_nothing_hangs() -> None:
     engine = EngineConfig(served_model_names=("m", "dpd-epoch-0"))
     lmcache = LMCacheConfig(allocation_timeout_seconds=0.5)
     assert lmcache.total_chunks == 102  # 1 GiB
-    flags = ("--threshold", "512", "--drain-grace-seconds", "3", "--buffer-wait-seconds", "0.2")
+    flags = (
+        "--threshold", "512",
+        "--drain-grace-seconds", "3",
+        "--buffer-wait-seconds", "0.2",
+        # many are waited for in vain
+        "--notification-timeout-seconds", "15",
+    )  # fmt: skip
     async with running(*flags, prefill=2, decode=2, engine=engine, lmcache=lmcache) as rig:
         await rig.cluster.add_fault(
             Fault(kind=FaultKind.NOTIFICATION_LOST, probability=LOST), rig.cluster.prefillers

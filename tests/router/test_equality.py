@@ -12,15 +12,6 @@ from tests.router.support import Result, Rig, prompt, running
 
 REQUESTS = 1000
 CONCURRENCY = 16
-# no hand-off may fail only because the machine is busy
-PATIENT = (
-    "--notification-timeout-seconds",
-    "30",
-    "--prefill-timeout-seconds",
-    "30",
-    "--buffer-wait-seconds",
-    "30",
-)
 
 
 def _stops(generator: random.Random, text: str) -> Any:
@@ -145,7 +136,7 @@ async def _compare_all(rig: Rig, seeds: range) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", ["worker", "file"])
 async def test_continued_answers_equal_direct_answers(tokenizer: str, tmp_path: Any) -> None:
-    flags = ["--strategy", "continue", "--threshold", "256", *PATIENT]
+    flags = ["--strategy", "continue", "--threshold", "256"]
     if tokenizer == "file":
         path = tmp_path / "tokenizer.json"
         shared_vocabulary().tokenizer.save(str(path))
@@ -169,9 +160,7 @@ async def test_continued_answers_equal_direct_answers(tokenizer: str, tmp_path: 
 @pytest.mark.slow
 async def test_landed_answers_equal_direct_answers() -> None:
     engine = EngineConfig(prefix_caching=True)
-    async with running(
-        "--strategy", "land", "--threshold", "256", *PATIENT, prefill=2, decode=2, engine=engine
-    ) as rig:
+    async with running("--strategy", "land", "--threshold", "256", prefill=2, decode=2, engine=engine) as rig:
         await _compare_all(rig, range(REQUESTS))
         await rig.settled()
         assert rig.used_chunks() == [(0,), (0,)]

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import socket
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,14 +13,22 @@ from dpd_router.config import Strategy
 from dpd_router.eligibility import Reason
 from dpd_router.handoff import State
 from dpd_router.relay import _CLIENT_BUFFER_BYTES
-from dpd_simulator import EngineConfig, Fault, FaultKind, LMCacheConfig
-from tests.router.support import LIMIT_SECONDS, Rig, prompt, running, until
+from dpd_simulator import EngineConfig, Fault, FaultKind, LMCacheConfig, SimulatedEngine
+from tests.router.support import (
+    LIMIT_SECONDS,
+    NEVER_SECONDS,
+    PATIENT_SECONDS,
+    Result,
+    Rig,
+    prompt,
+    running,
+    time_passes,
+    until,
+)
 
 IDS = prompt(1000)
-# short, where a notification is known not to come
-IMPATIENT = ("--notification-timeout-seconds", "0.5")
-# where one that comes must not be missed before
-PATIENT = ("--notification-timeout-seconds", "3")
+# where nothing is written that a drain could come too early for
+WITHOUT_GRACE = ("--drain-grace-seconds", "0.01")
 STRATEGIES = pytest.mark.parametrize("strategy", list(Strategy))
 
 
@@ -30,6 +39,27 @@ async def direct_text(rig: Rig, ids: list[int] | None = None, tokens: int = 6) -
         "/v1/completions", model="m", prompt=ids or IDS, temperature=0, max_tokens=tokens, base=engine.url
     )
     return answer.text
+
+
+def starts(rig: Rig, **fields: Any) -> asyncio.Task[Result]:
+    """Send a request that the test goes on beside."""
+    return asyncio.create_task(rig.complete(IDS, max_tokens=6, **fields))
+
+
+def lost(rig: Rig) -> bool:
+    """Whether the notification that is to be lost once was: everything was written before it."""
+    return rig.cluster.prefillers[0].faults.active(FaultKind.NOTIFICATION_LOST) is None
+
+
+async def fails(rig: Rig, count: int) -> None:
+    """Wait until so many transfers of the first prefiller have failed."""
+    prefiller = rig.cluster.prefillers[0]
+    await until(lambda: prefiller.engine.state()["connector"]["failed_transfers"] == [count])
+
+
+async def arrives(engine: SimulatedEngine, count: int) -> None:
+    """Wait until so many completions were asked of an engine."""
+    await until(lambda: engine.requests.get("/v1/completions") == count)
 
 
 def open_states(rig: Rig) -> list[State]:
@@ -64,12 +94,14 @@ async def test_only_prefiller_refusing_falls_back_to_direct_decoding() -> None:
 
 
 async def test_prefiller_without_an_answer_times_out_and_then_counts_as_hung() -> None:
-    flags = ("--prefill-timeout-seconds", "2", "--hung-after", "2")
-    async with running(*flags) as rig:
-        await rig.cluster.prefillers[0].add_fault(Fault(kind=FaultKind.HANG))
-        for _ in range(2):
-            answer = await rig.complete(IDS, max_tokens=6)
-            assert answer.text == await direct_text(rig)
+    async with running("--hung-after", "2", *WITHOUT_GRACE) as rig:
+        prefiller = rig.cluster.prefillers[0]
+        await prefiller.add_fault(Fault(kind=FaultKind.HANG))
+        for count in (1, 2):
+            request = starts(rig)
+            await arrives(prefiller, count)
+            time_passes(PATIENT_SECONDS)
+            assert (await request).text == await direct_text(rig)
         assert rig.decisions("fallback", Reason.PREFILL_TIMEOUT) == 2
         assert rig.metric("dpd_router_worker_hung") == 1
         answer = await rig.complete(IDS, max_tokens=6)
@@ -77,10 +109,10 @@ async def test_prefiller_without_an_answer_times_out_and_then_counts_as_hung() -
         assert rig.decisions("direct", Reason.NO_PREFILLER) == 1
         await rig.settled()
         # the restart that the engine's own timeout brings about makes it usable again
-        await rig.cluster.prefillers[0].remove_faults()
-        await rig.cluster.prefillers[0].stop()
+        await prefiller.remove_faults()
+        await prefiller.stop()
         await until(lambda: rig.metric("dpd_router_worker_hung") == 0)
-        await rig.cluster.prefillers[0].start()
+        await prefiller.start()
         await until(lambda: bool(rig.router.pool.usable_prefillers()))
         await rig.complete(IDS, max_tokens=6)
         assert rig.decisions("disaggregated", Reason.THRESHOLD) == 1
@@ -88,7 +120,7 @@ async def test_prefiller_without_an_answer_times_out_and_then_counts_as_hung() -
 
 
 async def test_prefiller_that_dies_within_a_request() -> None:
-    async with running() as rig:
+    async with running(*WITHOUT_GRACE) as rig:
         await rig.cluster.prefillers[0].add_fault(Fault(kind=FaultKind.DIE_ON_REQUEST, times=1))
         answer = await rig.complete(IDS, max_tokens=6)
         assert answer.text == await direct_text(rig)
@@ -99,7 +131,7 @@ async def test_prefiller_that_dies_within_a_request() -> None:
 
 @pytest.mark.parametrize(("status", "reason"), [(503, Reason.PREFILL_FAILED), (400, Reason.PREFILL_REJECTED)])
 async def test_prefiller_that_answers_an_error(status: int, reason: Reason) -> None:
-    async with running() as rig:
+    async with running(*WITHOUT_GRACE) as rig:
         await rig.cluster.prefillers[0].add_fault(Fault(kind=FaultKind.ERROR_STATUS, status=status, times=1))
         answer = await rig.complete(IDS, max_tokens=6)
         assert answer.text == await direct_text(rig)
@@ -113,13 +145,16 @@ async def test_prefiller_that_answers_an_error(status: int, reason: Reason) -> N
 @STRATEGIES
 async def test_lost_notification_falls_back_and_the_landed_cache_is_drained(strategy: Strategy) -> None:
     engine = EngineConfig(prefix_caching=strategy is Strategy.LAND)
-    flags = ("--strategy", strategy, *IMPATIENT, "--drain-grace-seconds", "2")
-    async with running(*flags, decode=2, engine=engine) as rig:
+    async with running("--strategy", strategy, decode=2, engine=engine) as rig:
         await rig.cluster.add_fault(Fault(kind=FaultKind.NOTIFICATION_LOST, times=1), rig.cluster.prefillers)
-        answer = await rig.complete(IDS, max_tokens=6, stream=True)
+        request = starts(rig, stream=True)
+        await until(lambda: lost(rig))
+        await rig.notification_in_vain()
+        answer = await request
         assert answer.text == await direct_text(rig)
         assert answer.finish == ("length", None)
         assert sum(chunks for (chunks,) in rig.used_chunks()) == 4
+        await rig.notification_in_vain()
         await rig.settled()
         assert rig.used_chunks() == [(0,), (0,)]
         assert rig.decisions("fallback", Reason.NOTIFICATION_TIMEOUT) == 1
@@ -128,12 +163,17 @@ async def test_lost_notification_falls_back_and_the_landed_cache_is_drained(stra
 
 
 async def test_late_notification_drains_at_once() -> None:
-    flags = ("--notification-timeout-seconds", "0.05", "--drain-grace-seconds", "60")
-    async with running(*flags) as rig:
-        fault = Fault(kind=FaultKind.NOTIFICATION_DELAYED, seconds=0.3, times=1)
+    async with running("--drain-grace-seconds", str(NEVER_SECONDS)) as rig:
+        delay_seconds = 2 * PATIENT_SECONDS
+        fault = Fault(kind=FaultKind.NOTIFICATION_DELAYED, seconds=delay_seconds, times=1)
         await rig.cluster.add_fault(fault, rig.cluster.prefillers)
-        answer = await rig.complete(IDS, max_tokens=6)
+        request = starts(rig)
+        # it is written, and somebody has begun to wait
+        await until(lambda: rig.cluster.prefillers[0].faults.active(fault.kind) is None)
+        await rig.notification_in_vain()
+        answer = await request
         assert answer.text == await direct_text(rig)
+        time_passes(delay_seconds)
         await rig.settled()
         assert rig.metric("dpd_router_handoffs_total", state=State.DRAINED) == 1
         assert rig.used_chunks() == [(0,)]
@@ -168,12 +208,16 @@ async def test_flood_of_unknown_notifications_is_counted_and_harmless() -> None:
 
 async def test_every_rank_has_to_notify(caplog: pytest.LogCaptureFixture) -> None:
     engine = EngineConfig(tensor_parallel_size=4)
-    async with running(*PATIENT, engine=engine) as rig:
+    async with running(engine=engine) as rig:
         assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
         assert rig.metric("dpd_router_notifications_total", kind="expected") == 4
         fault = Fault(kind=FaultKind.NOTIFICATION_LOST, rank=2, times=1)
         await rig.cluster.add_fault(fault, rig.cluster.prefillers)
-        assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        request = starts(rig)
+        await until(lambda: lost(rig) and rig.metric("dpd_router_notifications_total", kind="expected") == 7)
+        await rig.notification_in_vain()
+        assert (await request).text == await direct_text(rig)
+        await rig.notification_in_vain()
         await rig.settled()
         assert rig.decisions("fallback", Reason.NOTIFICATION_TIMEOUT) == 1
         assert rig.metric("dpd_router_notif_timeouts_total") == 1
@@ -187,11 +231,17 @@ async def test_every_rank_has_to_notify(caplog: pytest.LogCaptureFixture) -> Non
 
 
 async def test_transfer_that_fails_behind_a_200_breaks_the_pair() -> None:
-    flags = (*IMPATIENT, "--pair-broken-after", "3", "--drain-grace-seconds", "1")
-    async with running(*flags) as rig:
+    async with running("--pair-broken-after", "3") as rig:
         await rig.cluster.add_fault(Fault(kind=FaultKind.TRANSFER_FAILED), rig.cluster.prefillers)
-        for _ in range(3):
-            assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        for count in (1, 2, 3):
+            request = starts(rig)
+            # its sender takes back what it had been given
+            await fails(rig, count)
+            await until(lambda: rig.used_chunks() == [(0,)])
+            await rig.notification_in_vain()
+            assert (await request).text == await direct_text(rig)
+            await rig.notification_in_vain()
+            await rig.settled()
         assert rig.decisions("fallback", Reason.NOTIFICATION_TIMEOUT) == 3
         assert rig.metric("dpd_router_pairs_broken") == 1
         assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
@@ -202,10 +252,13 @@ async def test_transfer_that_fails_behind_a_200_breaks_the_pair() -> None:
 
 
 async def test_broken_pair_heals_by_a_trial() -> None:
-    flags = (*PATIENT, "--pair-broken-after", "1", "--pair-retry-seconds", "0.2")
-    async with running(*flags) as rig:
+    async with running("--pair-broken-after", "1", "--pair-retry-seconds", "0.01") as rig:
         await rig.cluster.add_fault(Fault(kind=FaultKind.TRANSFER_FAILED, times=1), rig.cluster.prefillers)
-        await rig.complete(IDS, max_tokens=6)
+        request = starts(rig)
+        await fails(rig, 1)
+        for _ in ("its notification", "a late one"):
+            await rig.notification_in_vain()
+        assert (await request).status == 200
         assert rig.metric("dpd_router_pairs_broken") == 1
         (prefiller,), (decoder,) = rig.router.pool.usable_prefillers(), rig.router.pool.usable_decoders()
         await until(lambda: rig.router.pairs.usable(prefiller, decoder))
@@ -375,15 +428,20 @@ async def test_decoder_whose_port_epochs_have_come_round_gets_no_hand_off_that_m
 
 
 async def test_decoder_that_restarts_on_the_same_ports_is_decoded_directly() -> None:
-    flags = (*PATIENT, "--pair-broken-after", "2")
-    async with running(*flags) as rig:
+    async with running("--pair-broken-after", "2") as rig:
         assert (await rig.complete(IDS, max_tokens=6)).status == 200
         await rig.cluster.decoders[0].stop()
         await until(lambda: not rig.router.pool.usable_decoders())
         await rig.cluster.decoders[0].start()
         await until(lambda: bool(rig.router.pool.usable_decoders()))
-        for _ in range(3):
-            assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
+        for count in (1, 2):
+            request = starts(rig)
+            await fails(rig, count)
+            for _ in ("its notification", "a late one"):
+                await rig.notification_in_vain()
+            assert (await request).text == await direct_text(rig)
+            await rig.settled()
+        assert (await rig.complete(IDS, max_tokens=6)).text == await direct_text(rig)
         assert rig.decisions("fallback", Reason.NOTIFICATION_TIMEOUT) == 2
         assert rig.decisions("direct", Reason.PAIR_BROKEN) == 1
         await rig.settled()
@@ -406,8 +464,7 @@ async def test_no_room_is_decoded_directly_and_room_that_comes_is_used() -> None
 
 
 async def test_request_waits_for_room() -> None:
-    flags = ("--decoder-buffer-chunks", "4", "--buffer-wait-seconds", "20")
-    async with running(*flags) as rig:
+    async with running("--decoder-buffer-chunks", "4") as rig:
         answers = await asyncio.gather(*(rig.complete(IDS, max_tokens=6) for _ in range(8)))
         assert {answer.text for answer in answers} == {await direct_text(rig)}
         assert rig.decisions("disaggregated", Reason.THRESHOLD) == 8
@@ -444,14 +501,18 @@ async def test_client_gone_while_prefilling_is_drained(strategy: Strategy) -> No
 
 
 async def test_client_gone_while_waiting_for_the_notification_is_drained() -> None:
-    async with running("--drain-grace-seconds", "60") as rig:
-        fault = Fault(kind=FaultKind.NOTIFICATION_DELAYED, seconds=2.0)
+    async with running("--drain-grace-seconds", str(NEVER_SECONDS)) as rig:
+        fault = Fault(kind=FaultKind.NOTIFICATION_DELAYED, seconds=PATIENT_SECONDS, times=1)
         await rig.cluster.add_fault(fault, rig.cluster.prefillers)
         async with rig.session.post(
             rig.base + "/v1/completions", json={"model": "m", "prompt": IDS, "max_tokens": 6, "stream": True}
         ) as response:
             await response.content.readany()  # the first token
         await until(lambda: rig.metric("dpd_router_client_disconnects_total") == 1)
+        await until(lambda: rig.cluster.prefillers[0].faults.active(fault.kind) is None)
+        for _ in range(2):  # the delay begins within
+            await asyncio.sleep(0)
+        time_passes(PATIENT_SECONDS)
         await rig.settled()
         assert rig.metric("dpd_router_handoffs_total", state=State.DRAINED) == 1
         assert rig.used_chunks() == [(0,)]
@@ -502,8 +563,7 @@ async def test_client_gone_within_the_answer_ends_the_decoder_s_request(
 
 
 async def test_client_gone_while_waiting_for_room_leaves_nothing() -> None:
-    flags = ("--decoder-buffer-chunks", "4", "--buffer-wait-seconds", "20")
-    async with running(*flags) as rig:
+    async with running("--decoder-buffer-chunks", "4") as rig:
         await rig.cluster.prefillers[0].add_fault(Fault(kind=FaultKind.HANG))
         first = asyncio.create_task(rig.complete(IDS, max_tokens=6))
         await until(lambda: open_states(rig) == [State.PREFILLING])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpd_router.config import Strategy
 from dpd_simulator import EngineConfig, Fault, FaultKind, SimulatedEngine
-from tests.router.support import Rig, prompt, running, until
+from tests.router.support import LIMIT_SECONDS, Rig, prompt, running, until
 
 _FAULTS = st.one_of(
     st.builds(
@@ -142,7 +142,7 @@ async def _run(strategy: Strategy, steps: list[object]) -> None:
             for _ in range(random.Random(seed).randrange(40)):
                 await asyncio.sleep(0)
         await rig.cluster.remove_faults()
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(LIMIT_SECONDS):
             await asyncio.gather(*requests)
         await rig.settled()
         assert rig.metric("dpd_router_handoffs_open") == 0

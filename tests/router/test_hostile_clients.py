@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.router.support import LIMIT_SECONDS, Rig, prompt, running, until
+from tests.router.support import LIMIT_SECONDS, PATIENT_SECONDS, Rig, prompt, running, time_passes, until
 
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -23,9 +23,11 @@ async def everything(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_a_body_that_trickles_is_a_408_and_gives_its_place_back() -> None:
-    async with running("--body-timeout-seconds", "1", "--max-requests", "1") as rig:
+    async with running("--body-timeout-seconds", str(PATIENT_SECONDS), "--max-requests", "1") as rig:
         reader, writer = await connect(rig)
         writer.write(HEAD + b'Content-Length: 1000\r\n\r\n{"model":')
+        await until(lambda: rig.router.admission.arrived == 1)
+        time_passes(PATIENT_SECONDS)
         async with asyncio.timeout(LIMIT_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 408 ")

@@ -12,7 +12,7 @@ from dpd_router.metrics import Metrics
 from dpd_router.pool import Pool, Role, Worker
 from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
-from tests.router.support import LIMIT_SECONDS, Clock, Rig, serving, until
+from tests.router.support import LIMIT_SECONDS, PATIENT_SECONDS, Clock, Rig, serving, time_passes, until
 
 GRACE_SECONDS = 30.0
 
@@ -92,12 +92,19 @@ async def streaming(rig: Rig) -> asyncio.Task[bytes]:
     return asyncio.create_task(response.read())
 
 
+async def heard_despite(worker: SaturatedWorker, rig: Rig, checks: int) -> None:
+    """Wait until the worker has written something while so many checks wait."""
+    await until(lambda: worker.held_checks == checks and rig.decoders[0].heard)
+
+
 async def test_late_checks_do_not_take_out_a_worker_that_answers_requests() -> None:
-    async with saturated() as (worker, rig):
+    async with saturated("--health-timeout-seconds", str(PATIENT_SECONDS)) as (worker, rig):
         stream = await streaming(rig)
         worker.late = True
-        await until(lambda: worker.held_checks > 4)
-        assert rig.metric("dpd_router_late_checks_total", result="alive") >= 4
+        for checks in range(1, 5):
+            await heard_despite(worker, rig, checks)
+            time_passes(PATIENT_SECONDS)
+        await until(lambda: rig.metric("dpd_router_late_checks_total", result="alive") == 4)
         assert rig.metric("dpd_router_late_checks_total", result="silent") == 0
         assert rig.metric("dpd_router_worker_up") == 1
         assert rig.metric("dpd_router_worker_late") == 1

@@ -21,7 +21,7 @@ from dpd_router.transfer.prefill import Prefill
 from dpd_router.trouble import Trouble
 from dpd_router.upstream import Upstream, UpstreamError
 from dpd_simulator import EngineConfig, Fault, FaultKind, NixlConfig
-from tests.router.support import Rig, prompt, running, until
+from tests.router.support import PATIENT_SECONDS, Rig, prompt, running, until
 
 NIXL = EngineConfig(nixl=NixlConfig())
 FLAGS = ("--transfer", "nixl", "--threshold", "256")
@@ -83,7 +83,7 @@ async def test_prefiller_that_refuses_is_replaced() -> None:
     ],
 )
 async def test_failed_prefill_falls_back(fault: Fault, reason: Reason) -> None:
-    timeout_seconds = "0.2" if fault.kind is FaultKind.HANG else "10"
+    timeout_seconds = "0.2" if fault.kind is FaultKind.HANG else str(PATIENT_SECONDS)
     async with running(*FLAGS, "--prefill-timeout-seconds", timeout_seconds, engine=NIXL) as rig:
         await rig.cluster.prefillers[0].add_fault(fault)
         await both(rig, "/v1/completions", {"model": "m", "prompt": IDS, "temperature": 0})

@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 
 from dpd_router.eligibility import Reason
 from dpd_simulator import Fault, FaultKind, shared_vocabulary
-from tests.router.support import Rig, prompt, running
+from tests.router.support import LIMIT_SECONDS, Rig, prompt, running
 
 # the rig's threshold is 512 tokens; a decoded prompt of random words has about as many tokens as it was made of
 LONG = shared_vocabulary().decode(prompt(900, 1))
@@ -179,7 +179,7 @@ async def _curl(*arguments: str) -> tuple[int, str]:
         "--silent",
         "--no-buffer",
         "--max-time",
-        "20",
+        str(LIMIT_SECONDS),
         "--write-out",
         "\n%{http_code}",
         *arguments,

@@ -1,6 +1,7 @@
 """The command as a process of its own: help, wrong settings, SIGTERM and SIGKILL with requests in flight."""
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ import aiohttp
 import pytest
 
 from dpd_simulator import Fault, FaultKind, SimulatedCluster
-from tests.router.support import LIMIT_SECONDS, prompt
+from tests.router.support import LIMIT_SECONDS, PATIENT, prompt
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +49,7 @@ def flags_for(cluster: SimulatedCluster) -> tuple[str, ...]:
         "--decoders", cluster.decoders[0].url,
         "--decoder-buffer-chunks", "102",
         "--threshold", "512",
-        "--shutdown-grace-seconds", "10",
+        *itertools.chain(*PATIENT.items()),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from dpd_router.http1 import Framing, Head, request_head
 from dpd_router.pool import Role, Worker
 from dpd_router.relay import IDLE_SECONDS, Connection, Exchange, Outbox, RelayPool
 from dpd_router.upstream import UpstreamError, _open_socket
-from tests.router.support import LIMIT_SECONDS
+from tests.router.support import LIMIT_SECONDS, NEVER_SECONDS
 
 CHUNKED_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -169,6 +169,13 @@ async def read_request(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(4)
 
 
+@pytest.fixture
+def never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections stay usable, however long this machine stands still."""
+    monkeypatch.setattr("dpd_router.relay.IDLE_SECONDS", NEVER_SECONDS)
+
+
+@pytest.mark.usefixtures("never_idle")
 async def test_connection_is_used_again(relays: RelayPool) -> None:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(3):
@@ -343,6 +350,7 @@ async def test_a_request_that_is_cancelled_within_its_answer_closes_the_connecti
             await relays.stop()
 
 
+@pytest.mark.usefixtures("never_idle")
 async def test_an_answer_that_ends_after_its_request_was_cancelled_gives_its_connection_back(
     relays: RelayPool,
 ) -> None:

@@ -1,6 +1,7 @@
 """Transfers against workers that answer exactly what a test writes: every malformed, missing or broken answer."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -16,7 +17,17 @@ from dpd_router.eligibility import Reason
 from dpd_router.handoff import TAG, State
 from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
-from tests.router.support import Result, Rig, prompt, serving, until
+from tests.router.support import (
+    NEVER_SECONDS,
+    PATIENT,
+    PATIENT_SECONDS,
+    Result,
+    Rig,
+    prompt,
+    serving,
+    time_passes,
+    until,
+)
 
 IDS = prompt(1000)
 Answer = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
@@ -89,6 +100,7 @@ class Workers:
         self.first: dict[str, Any] = {**text("one", "length"), "kv_transfer_params": {"first_tok": 77}}
         self.prefill_answer: Answer | None = None
         self.notifies = True
+        self.silences = 0
         self.accepted: list[str | None] = []
 
     def connect(self, notification_url: str) -> None:
@@ -130,7 +142,9 @@ class Workers:
             self.drains.append(body)
             return await (self.drain_script.pop(0) if self.drain_script else LANDED)(request, body)
         self.decodes.append(body)
-        return await (self.script.pop(0) if self.script else DIRECT)(request, body)
+        answer = self.script.pop(0) if self.script else DIRECT
+        self.silences += answer is silent
+        return await answer(request, body)
 
     async def close(self) -> None:
         for runner in self._runners:
@@ -156,8 +170,8 @@ async def start() -> AsyncIterator[Start]:
         settings = load(
             (
                 "--host", host, "--notification-host", host, "--prefillers", prefiller, "--decoders", ",".join(urls),
-                "--decoder-buffer-chunks", "8", "--threshold", "512", "--notification-timeout-seconds", "15",
-                "--drain-grace-seconds", "0.5", "--shutdown-grace-seconds", "1", "--drain-attempts", "2", *flags,
+                "--decoder-buffer-chunks", "8", "--threshold", "512", "--drain-attempts", "2",
+                *itertools.chain(*PATIENT.items()), *flags,
             ),
             {},
         )  # fmt: skip
@@ -175,6 +189,14 @@ async def start() -> AsyncIterator[Start]:
 
 async def send(rig: Rig, **fields: Any) -> Result:
     return await rig.complete(IDS, max_tokens=10, **fields)
+
+
+async def sent_past_silence(rig: Rig, workers: Workers) -> Result:
+    """Send a request, and let time pass while a decoder is silent."""
+    request = asyncio.create_task(send(rig, stream=True))
+    await until(lambda: workers.silences == 1)
+    time_passes(PATIENT_SECONDS)
+    return await request
 
 
 async def test_what_prefiller_and_decoder_are_sent(start: Start) -> None:
@@ -263,7 +285,7 @@ async def test_unusable_prefill_answer_falls_back_and_is_drained(start: Start, f
 
 
 async def test_malformed_prefill_answer_falls_back(start: Start) -> None:
-    workers, rig = await start()
+    workers, rig = await start("--drain-grace-seconds", "0.01")
     workers.prefill_answer = whole("no json")
     assert (await send(rig)).text == "direct"
     assert rig.decisions("fallback", Reason.PREFILL_MALFORMED) == 1
@@ -375,7 +397,7 @@ async def test_answer_that_a_stop_string_ends_without_a_report_is_counted_as_unc
 
 
 async def test_missing_notification_is_drained_after_the_grace(start: Start) -> None:
-    workers, rig = await start("--notification-timeout-seconds", "0.05")
+    workers, rig = await start("--notification-timeout-seconds", "0.01", "--drain-grace-seconds", "0.01")
     workers.notifies = False
     empty = whole({**text("x"), "usage": {**USAGE, "prompt_tokens_details": {"cached_tokens": 0}}})
     workers.drain_script = [empty]
@@ -418,7 +440,7 @@ async def test_drain_that_misses_what_landed_is_lost(start: Start) -> None:
 
 
 async def test_decoder_that_goes_while_its_notification_is_awaited(start: Start) -> None:
-    workers, rig = await start("--health-interval-seconds", "60", "--notification-timeout-seconds", "20")
+    workers, rig = await start("--health-interval-seconds", str(NEVER_SECONDS))
     workers.notifies = False
     client = asyncio.create_task(send(rig, stream=True))
     await until(lambda: [handoff.first_token for handoff in rig.router.custodian.handoffs] == [77])
@@ -504,18 +526,18 @@ async def test_landed_request_whose_decoder_fails_falls_back(
 
 
 async def test_a_decoder_that_never_begins_its_answer_is_not_waited_for_for_ever(start: Start) -> None:
-    workers, rig = await start("--idle-timeout-seconds", "0.3")
+    workers, rig = await start("--idle-timeout-seconds", str(PATIENT_SECONDS))
     workers.script = [silent, GOOD_STREAM]
-    assert (await send(rig, stream=True)).text == "one two three"
+    assert (await sent_past_silence(rig, workers)).text == "one two three"
     assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1
     await rig.settled()
     assert len(workers.drains) == 1
 
 
 async def test_a_landed_request_whose_answer_never_begins_falls_back(start: Start) -> None:
-    workers, rig = await start("--strategy", Strategy.LAND, "--idle-timeout-seconds", "0.3")
+    workers, rig = await start("--strategy", Strategy.LAND, "--idle-timeout-seconds", str(PATIENT_SECONDS))
     workers.script = [LANDED, silent, GOOD_STREAM]
-    assert (await send(rig, stream=True)).text == " two three"
+    assert (await sent_past_silence(rig, workers)).text == " two three"
     assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1
     await rig.settled()
 

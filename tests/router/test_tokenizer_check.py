@@ -16,7 +16,7 @@ from dpd_router.tokenizer_check import TokenizerCheck
 from dpd_router.tokens import FileTokenizer
 from dpd_router.upstream import Upstream
 from dpd_simulator.tokenizer import shared_vocabulary
-from tests.router.support import Rig, prompt, running
+from tests.router.support import LIMIT_SECONDS, Rig, prompt, running
 
 
 @pytest.fixture
@@ -100,8 +100,12 @@ async def test_the_file_waits_until_every_worker_that_is_up_has_agreed(
 ) -> None:
     url, answers = worker_url
     metrics = Metrics()
-    pool, upstream, tokenizer = Pool(HealthPolicy(), metrics), Upstream(Timeouts()), FileTokenizer(own)
-    check = TokenizerCheck(tokenizer, pool, upstream, metrics, timeout_seconds=5)
+    pool, upstream, tokenizer = (
+        Pool(HealthPolicy(), metrics),
+        Upstream(Timeouts(connect_timeout_seconds=LIMIT_SECONDS)),
+        FileTokenizer(own),
+    )
+    check = TokenizerCheck(tokenizer, pool, upstream, metrics, timeout_seconds=LIMIT_SECONDS)
     same = await tokenizer.encode(tokenizer.probe, add_special_tokens=True)
     await upstream.start()
     decoder, prefiller = (

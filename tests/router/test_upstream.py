@@ -16,6 +16,11 @@ from dpd_router.pool import Pool, Role, Worker
 from dpd_router.relay import RelayPool
 from dpd_router.tasks import Supervisor
 from dpd_router.upstream import Upstream, UpstreamError, classify
+from tests.router.support import LIMIT_SECONDS
+
+# a machine that stands still for a moment is no worker that does not answer
+PATIENT_TIMEOUTS = Timeouts(connect_timeout_seconds=LIMIT_SECONDS)
+PATIENT_POLICY = HealthPolicy(health_timeout_seconds=LIMIT_SECONDS)
 
 
 def not_connected_because(number: int) -> aiohttp.ClientConnectorError:
@@ -67,15 +72,21 @@ async def test_a_router_without_files_blames_no_worker(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("socket.socket", no_file)
     monkeypatch.setattr("aiohappyeyeballs.impl.socket.socket", no_file)
-    pool, upstream, relays = Pool(HealthPolicy(), Metrics()), Upstream(Timeouts()), RelayPool(2.0)
+    pool, upstream, relays = (
+        Pool(HealthPolicy(), Metrics()),
+        Upstream(PATIENT_TIMEOUTS),
+        RelayPool(LIMIT_SECONDS),
+    )
     await upstream.start()
     worker = pool.add(Role.DECODE, "http://127.0.0.1:1")
     pool.passed(worker, {"m": 1}, 0)
-    monitor = HealthMonitor(pool, upstream, HealthPolicy(), Supervisor())
+    monitor = HealthMonitor(pool, upstream, PATIENT_POLICY, Supervisor())
     for _ in range(3):
         await monitor.check(worker)
     with pytest.raises(UpstreamError) as relayed:
-        await relays.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
+        await relays.send(
+            worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=LIMIT_SECONDS
+        )
     assert (relayed.value.kind, relayed.value.unsent) == ("local", True)
     assert (worker.up, worker.bad_checks) == (True, 0)
     await upstream.stop()
@@ -103,10 +114,10 @@ async def test_health_check(health: int, models: str, models_status: int, up: bo
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    pool, upstream = Pool(HealthPolicy(), Metrics()), Upstream(Timeouts())
+    pool, upstream = Pool(HealthPolicy(), Metrics()), Upstream(PATIENT_TIMEOUTS)
     await upstream.start()
     worker = pool.add(Role.DECODE, f"http://127.0.0.1:{runner.addresses[0][1]}")
-    monitor = HealthMonitor(pool, upstream, HealthPolicy(), Supervisor())
+    monitor = HealthMonitor(pool, upstream, PATIENT_POLICY, Supervisor())
     await monitor.check(worker)
     assert (worker.up, worker.bad_checks) == (up, 0 if up else 1)
     await upstream.stop()
@@ -121,13 +132,15 @@ async def test_name_that_does_not_resolve_is_unreachable_and_was_certainly_not_s
 
     monkeypatch.setattr("socket.getaddrinfo", fail)
     worker = Worker(role=Role.DECODE, url="http://decoder.example:8000")
-    upstream, relays = Upstream(Timeouts()), RelayPool(2.0)
+    upstream, relays = Upstream(PATIENT_TIMEOUTS), RelayPool(LIMIT_SECONDS)
     await upstream.start()
     try:
         with pytest.raises(UpstreamError) as checked:
-            await upstream.check(worker, "/health", 5)
+            await upstream.check(worker, "/health", LIMIT_SECONDS)
         with pytest.raises(UpstreamError) as relayed:
-            await relays.send(worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=5)
+            await relays.send(
+                worker, "/v1/x", {}, b"", on_data=lambda data: None, idle_timeout_seconds=LIMIT_SECONDS
+            )
     finally:
         await upstream.stop()
         await relays.stop()
@@ -174,11 +187,11 @@ async def test_checks_open_connections_and_leave_none() -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     worker = Worker(role=Role.DECODE, url=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    upstream = Upstream(Timeouts())
+    upstream = Upstream(PATIENT_TIMEOUTS)
     await upstream.start()
     try:
         for _ in range(3):
-            await upstream.check(worker, "/health", 5)
+            await upstream.check(worker, "/health", LIMIT_SECONDS)
         assert len(connections) == 3
     finally:
         await upstream.stop()

@@ -22,7 +22,8 @@ from dpd_simulator.step_times import StepTimes
 
 _logger = logging.getLogger(__name__)
 
-_DEAD_PEER_SECONDS = 5.0
+# A peer that is gone; one that only stands still for a moment answers later (real seconds).
+_DEAD_PEER_SECONDS = 15.0
 _REMOTE_FIELDS = ("remote_engine_id", "remote_request_id", "remote_host", "remote_port")
 
 

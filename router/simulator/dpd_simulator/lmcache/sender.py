@@ -18,8 +18,8 @@ from dpd_simulator.step_times import StepTimes
 
 _logger = logging.getLogger(__name__)
 
-# An RDMA write to a process that is gone fails by itself (real seconds).
-_DEAD_PEER_SECONDS = 5.0
+# An RDMA write to a process that is gone fails by itself; to one that only stands still it succeeds (real seconds).
+_DEAD_PEER_SECONDS = 15.0
 
 Resolver = Callable[[str], str]
 
