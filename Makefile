@@ -41,8 +41,10 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable router --editable router/simulator
 	@touch $@
 
+# The link: whoever activates the environment has the Node there that jsii looks for.
 node_modules/.package-lock.json: $(VENV)/.runtime package.json package-lock.json .npmrc
 	PATH="$(NODE_HOME)/bin:$$PATH" "$(JSII_NODE)" "$(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js" ci --no-progress --loglevel=error
+	ln -sf "$(NODE_HOME)/bin/node" $(BIN)/node
 	@touch $@
 
 # Environments of the engines' own parsers, one for each version; see requirements/engines/README.md.

@@ -18,7 +18,8 @@ INTRODUCTION = """\
 
 `pip install .` in a checkout, or the wheel that `make wheel` builds; then `from hyperpod_dpd import ...`. These names are the library; everything else may move
 ([what is stable](../explanation/stability.md)). A name is imported when it is first used, so that reading, checking and
-planning a deployment start no CDK. Value objects of the deployment file are on [their own page](deployment.md). Examples are
+planning a deployment start no CDK; what starts it wants Node 22 or newer on the `PATH`, which the environment of a checkout
+brings along. Value objects of the deployment file are on [their own page](deployment.md). Examples are
 in the folder `examples/`.
 """
 

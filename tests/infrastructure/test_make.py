@@ -33,11 +33,15 @@ def commands() -> list[list[str]]:
 
 def test_node_is_found_below_a_folder_with_a_space(commands: list[list[str]]) -> None:
     node = f"{NODE_HOME}/bin/node"
-    scripts = {words[words.index(node) + 1] for words in commands if node in words}
+    scripts = {words[words.index(node) + 1] for words in commands if node in words and words[0] != "ln"}
     assert scripts == {
         f"{NODE_HOME}/lib/node_modules/npm/bin/npm-cli.js",
         "node_modules/aws-cdk/bin/cdk",
     }
+
+
+def test_an_activated_environment_has_the_node_that_came_with_it(commands: list[list[str]]) -> None:
+    assert ["ln", "-sf", f"{NODE_HOME}/bin/node", ".venv/bin/node"] in commands
 
 
 def test_file_with_a_space_in_its_name_stays_one_word(commands: list[list[str]]) -> None:
