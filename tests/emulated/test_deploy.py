@@ -323,3 +323,57 @@ def test_diff_of_another_count_against_what_is_deployed_shows_the_cluster_alone(
     )
     resources = re.findall(r"^\[(.)\] ((?:AWS|Custom)::\S+)", said, flags=re.MULTILINE)
     assert resources == [("~", "AWS::SageMaker::Cluster")]
+
+
+def test_network_of_somebody_else_gets_a_security_group_and_nothing_else(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    ec2 = deployed.emulator.client("ec2")
+    zones = {row["ZoneId"]: row["ZoneName"] for row in ec2.describe_availability_zones()["AvailabilityZones"]}
+    vpc_id = ec2.create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]
+    gpu, *system = (
+        ec2.create_subnet(VpcId=vpc_id, CidrBlock=f"10.20.{number}.0/24", AvailabilityZone=zones[zone_id])
+        for number, zone_id in enumerate(["use1-az6", "use1-az6", "use1-az4"])
+    )
+    existing = {
+        "vpc_id": vpc_id,
+        "cidrs": ["10.20.0.0/16"],
+        "gpu_subnet_id": gpu["Subnet"]["SubnetId"],
+        "system_subnet_ids": [each["Subnet"]["SubnetId"] for each in system],
+    }
+    text = (ROOT / "deployments" / "llama-3.3-70b-p5.yaml").read_text()
+    text = text.replace("\nnetwork:\n", f"\nnetwork:\n  existing: {json.dumps(existing)}\n", 1)
+    file = tmp_path / "theirs.yaml"
+    file.write_text(text.replace(f"\nname: {DEPLOYMENT.name}\n", "\nname: theirs\n", 1))
+    before = _everything_in(ec2, vpc_id)
+    _cdk(
+        deployed.emulator,
+        *("deploy", "theirs-network", "--method", "direct", "--require-approval", "never"),
+        *("--context", f"deployment={file}", "--app", f"{sys.executable} app.py"),
+        *("--output", str(tmp_path / "cdk.out")),
+    )
+    published = deployed.emulator.client("ssm").get_parameters_by_path(Path="/hyperpod-dpd/theirs")
+    values = {row["Name"].rpartition("/")[2]: row["Value"] for row in published["Parameters"]}
+    assert (values["vpc-id"], values["gpu-subnet-id"]) == (vpc_id, existing["gpu_subnet_id"])
+    after = _everything_in(ec2, vpc_id)
+    groups = after.pop("security_groups") - before["security_groups"]
+    assert groups == {values["efa-security-group-id"]}
+    assert after == {kind: ids for kind, ids in before.items() if kind != "security_groups"}
+
+
+def _everything_in(ec2: Any, vpc_id: str) -> dict[str, set[str]]:
+    """Return the ids of what is in a VPC, by kind."""
+    return {
+        kind: {
+            row[key]
+            for row in getattr(ec2, f"describe_{kind}")(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])[
+                answer
+            ]
+        }
+        for kind, answer, key in (
+            ("subnets", "Subnets", "SubnetId"),
+            ("route_tables", "RouteTables", "RouteTableId"),
+            ("security_groups", "SecurityGroups", "GroupId"),
+            ("vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+        )
+    }
