@@ -103,7 +103,7 @@ class Target:
     """Something that is read, with the labels that the scrape configurations of a cluster give."""
 
     url: str
-    """Empty for the exporter of EFA, which the rig plays."""
+    """Empty for the exporters, which the rig plays."""
 
     labels: Mapping[str, str]
 
@@ -197,17 +197,20 @@ class Live:
         (prefiller,), (decoder,) = self.cluster.prefillers, self.cluster.decoders
         ours = {"deployment": self.described.name}
         of_prefiller = {"job": "dpd-prefill", "role": "prefill", "node": "node-1", **ours}
-        of_decoder = {"job": "dpd-decode", "role": "decode", "node": "node-2", **ours}
+        of_decoder = {"job": "dpd-decode", "role": "decode", "node": "node-1", **ours}
         router = f"{self.cluster.router_host}:{ROUTER_PORT}"
         for address, labels in (
             (f"{prefiller.host}:8000", of_prefiller),
             (f"{decoder.host}:8000", of_decoder),
             (router, {"job": "dpd-router", **ours}),
             ("", {"job": "dpd-efa", "node": "node-1"}),
+            ("", {"job": "dpd-dcgm", "node": "node-1"}),
         ):
             yield Target(url=address and f"http://{address}/metrics", labels={**labels, "instance": address})
 
     async def _read(self, target: Target) -> str | None:
+        if target.job == "dpd-dcgm":
+            return 'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 40\n'
         if not target.url:
             return "".join(
                 f'node_amazonefa_{way}_bytes{{device="rdmap0"}} {self._efa_bytes:.0f}\n'

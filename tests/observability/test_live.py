@@ -120,7 +120,7 @@ async def test_ten_minutes_of_healthy_traffic_fire_nothing(tmp_path: Path) -> No
     async with live(deployment()) as rig:
         await rig.minutes(SETTLING_MINUTES + 10)
     expected: dict[str, float | None] = {
-        "sum(up)": 4,
+        "sum(up)": 5,
         # without traffic there would be nothing to judge
         'sum(dpd:decisions:rate5m{decision="disaggregated"}) > bool 0.09': 1,
         "sum(dpd:ttft_slo_misses:ratio_rate5m) < bool 0.01": 1,

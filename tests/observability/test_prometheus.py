@@ -145,7 +145,7 @@ async def test_what_happens_to_a_decoder_reaches_the_alertmanager(tmp_path: Path
         side.serving(rig.cluster.router_host),
         prometheus(rig, tmp_path) as server,
     ):
-        await server.sees("sum(up) == 4")
+        await server.sees("sum(up) == 5")
         assert await server.has_evaluated() == {"ok"}
         await rig.minutes(1)
         await server.sees('dpd_router_decisions_total{decision="disaggregated",job="dpd-router"} > 0')
