@@ -80,9 +80,7 @@ def violations(error: ValidationError, written: Mapping[str, str] | None = None)
 
 def known_keys(location: Location) -> tuple[str, ...]:
     """Return the keys of the value object at `location`, a location as pydantic writes it."""
-    current: Any = Deployment
-    for part in location:
-        current, _ = _step(current, part)
+    current = _type_at(location)
     return tuple(field.name for field in fields(current)) if is_dataclass(current) else ()
 
 
@@ -226,12 +224,18 @@ def _described(location: Location) -> str:
     """Return what the specification says about the field at `location`."""
     from hyperpod_dpd.spec.schema import field_docs  # noqa: PLC0415 - parses sources, only for a mistake
 
-    current: Any = Deployment
-    for part in location[:-1]:
-        current, _ = _step(current, part)
+    current = _type_at(location[:-1])
     text = field_docs().get(getattr(current, "__name__", ""), {}).get(str(location[-1]), "")
     is_word = text[1:2].islower()
     return (text[:1].lower() + text[1:] if is_word else text).rstrip(".")
+
+
+def _type_at(location: Location) -> Any:
+    """Return the type of the value at `location`, of an optional one what it is when it is there."""
+    current: Any = Deployment
+    for part in location:
+        current, _ = _step(current, part)
+    return _without_none(current)
 
 
 def path_of(location: Location) -> str:

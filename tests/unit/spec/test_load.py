@@ -107,6 +107,18 @@ def _only(tmp_path: Path, content: str | bytes) -> Mistake:
             "should have at least 2 items, given 1",
         ),
         (
+            "model:\n",
+            "cluster: {existing: {eks_name: theirs, hyperpod_name: theirs, prefix: /theirs}}\nmodel:\n",
+            "cluster.existing.prefix",
+            "unknown key. help: did you mean `parameter_prefix`?",
+        ),
+        (
+            "model:\n",
+            "cluster: {existing: {eks_name: theirs}}\nmodel:\n",
+            "cluster.existing.hyperpod_name",
+            "is missing. help: name of the HyperPod cluster",
+        ),
+        (
             "  cluster_zone_ids: [use1-az6, use1-az4]",
             "  cluster_zone_ids: use1-az6",
             "network.cluster_zone_ids",
