@@ -110,7 +110,7 @@ def _only(tmp_path: Path, content: str | bytes) -> Mistake:
             "model:\n",
             "cluster: {existing: {eks_name: theirs, hyperpod_name: theirs, prefix: /theirs}}\nmodel:\n",
             "cluster.existing.prefix",
-            "unknown key. help: did you mean `parameter_prefix`?",
+            "unknown key. help: the keys here are `eks_name`, `hyperpod_name`, `parameter_prefix`",
         ),
         (
             "model:\n",
