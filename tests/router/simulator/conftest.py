@@ -1,6 +1,7 @@
 """A client for simulated engines, as a router would talk to them."""
 
 import asyncio
+import dataclasses
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +13,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from dpd_simulator import NOTIFICATION_PORT, SimulatedCluster, SimulatedEngine
+from dpd_simulator import NOTIFICATION_PORT, Clock, SimulatedCluster, SimulatedEngine
 from tests.router.support import LIMIT_SECONDS
 
 HubFactory = Callable[[SimulatedCluster], Awaitable["Hub"]]
@@ -117,6 +118,46 @@ class Hub:
             temperature=0,
             **body,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldClock(Clock):
+    """Time that passes only when a test lets it, until it is released: from then on sleepers let it pass."""
+
+    passed: list[float] = dataclasses.field(default_factory=lambda: [0.0])
+    sleepers: list[asyncio.Event] = dataclasses.field(default_factory=list)
+    released: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+
+    def now(self) -> float:
+        return self.passed[0]
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody sleeps."""
+        return bool(self.sleepers)
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass."""
+        self.passed[0] += seconds
+        woken, self.sleepers[:] = self.sleepers[:], []
+        for sleeper in woken:
+            sleeper.set()
+
+    def release(self) -> None:
+        """Hold time no more."""
+        self.released.set()
+        self.passes(0.0)
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.now() + max(0.0, seconds)
+        await asyncio.sleep(0)
+        while self.now() < until:
+            if self.released.is_set():
+                self.passed[0] = until
+            else:
+                woken = asyncio.Event()
+                self.sleepers.append(woken)
+                await woken.wait()
 
 
 def cached_tokens(answer: dict[str, Any]) -> int:

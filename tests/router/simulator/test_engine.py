@@ -22,9 +22,12 @@ from dpd_simulator import (
     StepShape,
     TabulatedStepTimes,
 )
-from tests.router.simulator.conftest import HubFactory, cached_tokens, ids
+from tests.router.simulator.conftest import HeldClock, HubFactory, cached_tokens, ids
 
 COMPLETIONS = "/v1/completions"
+
+TURNS_OF_AN_ANSWER = 200
+"""Of the event loop: ten times what an answer takes to its client."""
 
 
 class Recorder:
@@ -58,13 +61,14 @@ async def test_a_long_prompt_is_prefilled_in_parts_and_then_decoded(hub_factory:
     assert [step.decode_context_tokens for step in recorder.steps[3:]] == [1200, 1201]
 
 
-@pytest.mark.parametrize(("held", "steps_before"), [(True, 2), (False, 1)])
+@pytest.mark.parametrize("held", [True, False])
 async def test_answers_of_a_busy_engine_may_wait_for_its_next_step(
-    held: bool, steps_before: int, hub_factory: HubFactory
+    held: bool, hub_factory: HubFactory
 ) -> None:
     engine = EngineConfig(max_num_batched_tokens=512, answers_wait_for_next_step=held)
     times = ConstantStepTimes(prefill_seconds_per_token=1.0 / 512)
-    hub = await hub_factory(SimulatedCluster(colocated=1, engine=engine, step_times=times))
+    clock = HeldClock()
+    hub = await hub_factory(SimulatedCluster(colocated=1, engine=engine, step_times=times, clock=clock))
     target = hub.cluster.colocated[0]
 
     def ask(seed: int) -> "asyncio.Task[object]":
@@ -72,8 +76,17 @@ async def test_answers_of_a_busy_engine_may_wait_for_its_next_step(
 
     # two prompts of a step each: the first answer comes after its own step, or with the second one
     tasks = [ask(1), ask(2)]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    assert _ended_steps(target) == steps_before
+    await hub.until(lambda: clock.is_awaited and target.requests.get(COMPLETIONS) == 2)
+    clock.passes(1.0)
+    await hub.until(lambda: clock.is_awaited and _ended_steps(target) == 1)
+    if held:
+        for _ in range(TURNS_OF_AN_ANSWER):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in tasks)
+    else:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        assert [task.done() for task in tasks].count(True) == 1
+    clock.passes(1.0)
     await asyncio.wait(tasks)
     assert _ended_steps(target) == 2
 
@@ -303,7 +316,8 @@ async def test_a_failed_transfer_hides_behind_a_200_and_frees_its_chunks(hub_fac
 
 async def test_nixl_pulls_the_unchanged_request_with_every_parameter(hub_factory: HubFactory) -> None:
     engine = EngineConfig(nixl=NixlConfig(lease_seconds=3.0))
-    hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, engine=engine))
+    clock = HeldClock()
+    hub = await hub_factory(SimulatedCluster(prefill=1, decode=1, engine=engine, clock=clock))
     prefiller, decoder = hub.cluster.prefillers[0], hub.cluster.decoders[0]
     body = {"prompt": ids(700, 1), "temperature": 1.0, "seed": 3, "presence_penalty": 1.0}
     ask = {
@@ -330,4 +344,7 @@ async def test_nixl_pulls_the_unchanged_request_with_every_parameter(hub_factory
 
     await hub.post(prefiller, COMPLETIONS, **body, max_tokens=1, kv_transfer_params=ask)
     assert prefiller.engine.state()["connector"]["pinned_requests"] == 1
-    await hub.until(lambda: prefiller.engine.state()["connector"]["pinned_requests"] == 0)
+    clock.passes(2.9)
+    assert prefiller.engine.state()["connector"]["pinned_requests"] == 1
+    clock.passes(0.2)
+    assert prefiller.engine.state()["connector"]["pinned_requests"] == 0
