@@ -10,6 +10,7 @@ import pytest
 from hyperpod_dpd.changes.compare import compare
 from hyperpod_dpd.changes.consequences import EFFECTS, Consequence, effects
 from hyperpod_dpd.changes.fields import Difference
+from hyperpod_dpd.changes.manifests import object_changes
 from hyperpod_dpd.serving.profile import Profile
 from hyperpod_dpd.serving.render import render
 from hyperpod_dpd.spec import (
@@ -210,6 +211,11 @@ def test_every_entry_is_about_something_that_exists(path: str) -> None:
     assert any(field == path or field.startswith((f"{path}.", f"{path}[")) for field in _FIELDS)
 
 
+def test_a_field_that_nobody_has_entered_is_a_defect() -> None:
+    with pytest.raises(KeyError):
+        effects("nothing.of.this")
+
+
 def test_new_section_gets_the_consequences_of_all_its_fields(before: Deployment) -> None:
     scaled = changed(before, serving__decode__scaling=Scaling(maximum=2))
     grouped = compare(before, scaled).grouped
@@ -302,6 +308,50 @@ def test_only_the_role_that_runs_on_a_changed_group_rolls(before: Deployment) ->
     grouped = compare(before, after).grouped
     assert Consequence.PREFILL in grouped
     assert Consequence.DECODE not in grouped
+
+
+@pytest.mark.parametrize(("index", "role"), [(0, _C.DECODE), (1, _C.PREFILL)])
+def test_a_group_that_a_role_names_is_that_roles(before: Deployment, index: int, role: Consequence) -> None:
+    prefill, decode = (dataclasses.replace(group, role=None) for group in before.hyperpod.instance_groups)
+    named = changed(
+        before,
+        hyperpod__instance_groups=(prefill, decode),
+        serving__prefill__instance_group=decode.name,
+        serving__decode__instance_group=prefill.name,
+    )
+    after = changed(named, **{f"hyperpod__instance_groups__{index}__instance_type": "ml.p5en.48xlarge"})
+    assert set(compare(named, after).grouped) & {_C.PREFILL, _C.DECODE} == {role}
+
+
+def test_both_generations_are_shown_in_their_order(before: Deployment) -> None:
+    after = changed(before, serving__transfer__hash_seed=1)
+    there, back = compare(before, after).generation, compare(after, before).generation
+    assert there is not None
+    assert back is not None
+    assert there.differs
+    assert (there.old, there.new) == (back.new, back.old)
+
+
+def test_another_digest_of_an_image_changes_no_build(before: Deployment) -> None:
+    digests = [f"registry.example/router@sha256:{letter * 64}" for letter in "ab"]
+    first, second = (changed(before, platform__images__router=digest) for digest in digests)
+    assert Consequence.PLATFORM in compare(before, first).grouped
+    assert Consequence.PLATFORM not in compare(first, second).grouped
+    assert Consequence.ROUTER in compare(first, second).grouped
+
+
+def test_objects_come_go_and_change(before: Deployment) -> None:
+    exposed = changed(before, routing__load_balancer=LoadBalancer(scheme="internal"))
+    title = f"Ingress {before.name}-system/router"
+
+    def fate(old: Deployment, new: Deployment) -> str | None:
+        return next((each.fate for each in object_changes(old, new) if each.title == title), None)
+
+    assert fate(before, exposed) == "created"
+    assert fate(exposed, before) == "removed"
+    assert fate(exposed, exposed) is None
+    other = changed(exposed, routing__load_balancer=LoadBalancer(scheme="internet-facing"))
+    assert fate(exposed, other) == "changed"
 
 
 def test_values_read_like_a_deployment_file() -> None:

@@ -3,7 +3,13 @@
 import pytest
 
 from hyperpod_dpd.catalog.row import UnknownCatalogEntryError
-from hyperpod_dpd.derive.addons import addon_version, recorded_addons
+from hyperpod_dpd.derive.addons import (
+    INFERENCE_OPERATOR,
+    OBSERVABILITY,
+    addon_version,
+    installed_addons,
+    recorded_addons,
+)
 from hyperpod_dpd.derive.parameters import Parameter, parameter_name
 from hyperpod_dpd.spec import Cluster, ExistingCluster
 from tests.support.deployments import changed, ready
@@ -40,6 +46,22 @@ def test_versions_that_are_given_are_nobodys_records() -> None:
     assert "coredns" in recorded
     given = changed(ready(), cluster__addon_versions={"coredns": "v1.13.2-eksbuild.21"})
     assert set(recorded) - set(recorded_addons(given)) == {"coredns"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name"),
+    [
+        ("platform__inference_operator", None, INFERENCE_OPERATOR),
+        ("platform__observability_addon", False, OBSERVABILITY),
+    ],
+)
+def test_an_addon_that_the_platform_goes_without_is_not_installed(
+    path: str, value: object, name: str
+) -> None:
+    whole = [row.name for row in installed_addons(ready())]
+    assert {INFERENCE_OPERATOR, OBSERVABILITY} <= set(whole)
+    without = [row.name for row in installed_addons(changed(ready(), **{path: value}))]
+    assert without == [each for each in whole if each != name]
 
 
 def test_the_owner_publishes_below_its_own_name() -> None:

@@ -39,6 +39,18 @@ def test_the_default_plan_has_the_sizes_that_the_documentation_promises() -> Non
     assert NETWORK.vpc_cidrs == ("10.192.0.0/16", "10.1.0.0/16")
 
 
+def test_the_number_in_a_zones_id_picks_its_subnets() -> None:
+    """An address that moves would replace subnets of a cluster that runs."""
+    zones = address_plan(replace(NETWORK, cluster_zone_ids=EVERY_ZONE)).zones
+    assert {
+        name: [str(cidr) for cidr in (zones[name].public, zones[name].system, zones[name].control_plane)]
+        for name in ("use1-az1", "use1-az6")
+    } == {
+        "use1-az1": ["10.192.0.0/24", "10.192.16.0/20", "10.192.8.0/24"],
+        "use1-az6": ["10.192.5.0/24", "10.192.96.0/20", "10.192.13.0/24"],
+    }
+
+
 def test_adding_or_reordering_zones_moves_no_subnet() -> None:
     before = address_plan(NETWORK).zones
     after = address_plan(replace(NETWORK, cluster_zone_ids=EVERY_ZONE)).zones

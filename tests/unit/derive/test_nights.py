@@ -30,6 +30,7 @@ def schedule(stop: str, start: str) -> Schedule:
         ("cron(0 0 * * ? *)", {at(day, 0) for day in range(7)}),
         ("cron(0 0 1-31 JAN-DEC ? 1970-2199)", {at(day, 0) for day in range(7)}),
         ("cron(0 0 ? * 2/2 *)", {at(day, 0) for day in (1, 3, 5)}),
+        ("cron(50/1 6 ? * SUN *)", {at(SUNDAY, 6, minute) for minute in range(50, 60)}),
     ],
 )
 def test_an_expression_without_dates_is_a_set_of_minutes_of_the_week(text: str, minutes: set[int]) -> None:
@@ -50,6 +51,9 @@ def test_an_expression_without_dates_is_a_set_of_minutes_of_the_week(text: str, 
         "cron(0 20 ? * MON-FRI 2027)",
         # whether a range may run backwards, and over what, EventBridge does not say
         "cron(0 20 ? * FRI-MON *)",
+        "cron(0 20-6 ? * FRI *)",
+        "cron(50-10 20 ? * FRI *)",
+        "cron(0 1-2-3 ? * FRI *)",
         "cron(0 20 * * * *)",
         "every night",
     ],

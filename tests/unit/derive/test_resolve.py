@@ -59,6 +59,43 @@ def test_default_deployment_follows_the_reference_values() -> None:
     assert facts.engine.transfers_asynchronously
 
 
+def test_what_a_worker_leaves_out_is_vllms_own_and_what_it_says_wins() -> None:
+    said = Worker(
+        max_num_seqs=7,
+        max_num_batched_tokens=900,
+        gpu_memory_utilization=0.5,
+        enforce_eager=False,
+        prefix_caching=True,
+    )
+    facts = resolve(
+        _deployment(Serving(prefill=said, decode=Worker(), transfer=Transfer(block_size_tokens=32)))
+    )
+    prefill, decode = facts.prefill, facts.decode
+    assert (prefill.max_num_seqs, prefill.max_num_batched_tokens) == (7, 900)
+    assert (prefill.gpu_memory_utilization, prefill.enforce_eager, prefill.prefix_caching) == (
+        0.5,
+        False,
+        True,
+    )
+    assert (decode.max_num_seqs, decode.max_num_batched_tokens) == (1024, 8192)
+    assert (decode.enforce_eager, decode.prefix_caching) == (False, False)
+    assert facts.block_size_tokens == 32
+    assert resolve(_deployment()).block_size_tokens == 16
+
+
+@pytest.mark.parametrize(("backend", "utilization"), [("self-managed", 0.86), ("operator", 0.75)])
+def test_utilization_beside_eight_gib_is_computed_and_on_the_operator_awss(
+    backend: Any, utilization: float
+) -> None:
+    facts = resolve(_deployment(Serving(backend=backend)))
+    assert facts.decode.gpu_memory_utilization == pytest.approx(utilization)
+
+
+def test_gpus_that_a_role_declares_are_its_workers() -> None:
+    facts = resolve(_deployment(Serving(tensor_parallel=4, decode=Worker(gpus=8))))
+    assert (facts.prefill.gpus, facts.decode.gpus, facts.decode.efa_devices) == (4, 8, 32)
+
+
 def test_mixed_pools_keep_their_own_devices_and_memory() -> None:
     facts = resolve(_deployment(groups=(_group(Role.PREFILL), _group(Role.DECODE, "ml.p5en.48xlarge"))))
     assert (facts.prefill.efa_devices, facts.decode.efa_devices) == (32, 16)
@@ -84,6 +121,19 @@ def test_declared_version_replaces_the_triples_and_is_untested() -> None:
     engine = resolve(_deployment(Serving(engine=Engine(lmcache="0.5.6")))).engine
     assert engine.lmcache_version == (0, 5, 6)
     assert not engine.tested
+
+
+@pytest.mark.parametrize(
+    ("key", "given"), [("image", "registry.example/vllm:1"), ("vllm", "0.25.2"), ("nixl", "1.6.0")]
+)
+def test_what_is_declared_of_an_engine_replaces_that_alone(key: str, given: str) -> None:
+    triple = resolve(_deployment(Serving())).engine
+    declared = resolve(_deployment(Serving(engine=Engine(**{key: given})))).engine
+    keys = ("image", "vllm", "lmcache", "nixl")
+    assert {name: getattr(declared, name) for name in keys} == {
+        **{name: getattr(triple, name) for name in keys},
+        key: given,
+    }
 
 
 @pytest.mark.parametrize(("strategy", "cached"), [("continue", False), ("land", True)])
@@ -215,6 +265,8 @@ def test_local_config_of_experts_and_latent_attention_equals_the_catalog(tmp_pat
         ({"model_type": "mamba2"}, "`model_type: mamba2`, whose memory formulas are not known"),
         ({"num_hidden_layers": ...}, "has no `num_hidden_layers`"),
         ({"hidden_size": -1}, "`hidden_size: -1`, which is not a positive whole number"),
+        ({"num_key_value_heads": 0}, "`num_key_value_heads: 0`, which is not a positive whole number"),
+        ({"num_key_value_heads": True}, "`num_key_value_heads: True`"),
         ({"vocab_size": "many"}, "`vocab_size: many`"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "layers of type `linear_attention`"),
     ],
