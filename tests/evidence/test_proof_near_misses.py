@@ -1,16 +1,19 @@
 """Cases of a proof that differ in one thing from one another: what it takes for a finding, and what is not enough."""
 
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from hyperpod_dpd.evidence.proof import run
 from hyperpod_dpd.evidence.proof.case import Case
 from hyperpod_dpd.evidence.proof.failures import diagnose
 from hyperpod_dpd.evidence.proof.logs import Retrieved
 from hyperpod_dpd.evidence.proof.observe import Reading
 from hyperpod_dpd.evidence.proof.samples import Samples
 from hyperpod_dpd.evidence.proof.send import Sent
+from hyperpod_dpd.evidence.proof.web import Deadline
 from tests.evidence.cases import (
     DECODER,
     PREFILLER,
@@ -301,3 +304,105 @@ def test_of_a_prefiller_that_cannot_be_read_nobody_knows_how_many_wait_there() -
     assert says(given).endswith("none waits at the prefillers")
     unknown = replace(given.busy, workers={}, unreadable={PREFILLER: "no answer within 10 seconds"})
     assert says(replace(given, busy=unknown)).endswith("nobody knows how many wait")
+
+
+# The run ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("now", [Reading(), reading("dpd_router_other_routers 0\n")], ids=["unread", "alone"])
+def test_nobody_is_waited_for_who_is_not_known_to_be_there(
+    now: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "read", lambda *_: now)
+    said: list[str] = []
+    run._await_end_of_others(replace(TARGET, company_seconds=60), said.append)
+    assert said == []
+
+
+def test_prompts_are_counted_together_until_the_counting_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "send", lambda *_: short(words=4608))
+    monkeypatch.setattr(run, "read", lambda *_: reading())
+    monkeypatch.setattr(run, "waiting_at", lambda *_: 0)
+    given = case()
+    later = run._with_long_prompts(given, SHORT_UNSEEN, 4608, Deadline(60), lambda _: None)
+    assert len(later.long) == 2
+    anew = run._with_long_prompts(given, given.now, 4608, Deadline(60), lambda _: None)
+    assert len(anew.long) == 1
+
+
+def test_nobody_waits_where_nobody_was_seen_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "waiting_at", lambda *_: 0)
+    monkeypatch.setattr(run, "send", lambda *_: short())
+    assert run._sent_and_watched(TARGET, 8, Deadline(60))[1] == 0
+
+
+def test_as_many_wait_as_waited_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = [3, 7, 5]
+    over = threading.Event()
+
+    def waiting_at(*_: Any) -> int:
+        if len(seen) == 1:
+            over.set()
+        return seen.pop(0) if seen else 0
+
+    def send(*_: Any) -> Sent:
+        over.wait(60)
+        return short()
+
+    monkeypatch.setattr(run, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(run, "waiting_at", waiting_at)
+    monkeypatch.setattr(run, "send", send)
+    assert run._sent_and_watched(TARGET, 8, Deadline(60))[1] == 7
+
+
+PATIENCE: dict[str, tuple[Case, float]] = {
+    "all is there": (case(reading(efa_bytes=1e9)), 0),
+    "nothing shall be handed over": (case(told(TIMEOUT), target=NEVER), 0),
+    "a hand-off is not cleared away yet": (case(told(TIMEOUT)), TARGET.drain_seconds),
+    "it is": (case(told(TIMEOUT + 'dpd_router_drains_total{result="hit"} 1\n')), 0),
+    "a hand-off failed, and LMCache does not show what it got": (
+        case(told(TIMEOUT.replace("notification_timeout", "decoder_gone"), prefill="")),
+        TARGET.statistics_seconds,
+    ),
+    "handed over, and LMCache does not show it": (
+        case(told(WELL_ROUTER, prefill="")),
+        TARGET.statistics_seconds,
+    ),
+    "handed over, and decoders do not report it": (
+        case(told(WELL_ROUTER, decode="")),
+        TARGET.statistics_seconds,
+    ),
+    "handed over, and decoders do not load it": (
+        case(told(WELL_ROUTER, decode=OLD_HITS)),
+        TARGET.statistics_seconds,
+    ),
+    "nothing was handed over": (case(told("", prefill="", decode="")), 0),
+    "answered behind AWS's router, and not reported": (
+        case(reading(None, decode=""), target=BLIND),
+        TARGET.statistics_seconds,
+    ),
+    "not answered there": (case(reading(None, decode=""), target=BLIND, long=NO_ANSWER), 0),
+    "the EFA moved too little": (case(reading(efa_bytes=0)), TARGET.statistics_seconds),
+    "it need not move": (case(reading(efa_bytes=0), target=replace(TARGET, expects_efa=False)), 0),
+    "a Prometheus shows it later": (
+        case(reading(efa_bytes=0), target=replace(TARGET, efa_query_url="http://p")),
+        run.QUERY_SECONDS,
+    ),
+    "exporters show it at once": (
+        case(
+            reading(efa_bytes=0),
+            target=replace(TARGET, efa_query_url="http://p", efa_exporters=("http://e",)),
+        ),
+        TARGET.statistics_seconds,
+    ),
+    "NixlConnector stores nothing in LMCache": (
+        case(told(WELL_ROUTER, prefill="", decode=OLD_HITS), target=NIXL),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATIENCE)
+def test_counters_are_awaited_that_would_tell_more(name: str) -> None:
+    given, seconds = PATIENCE[name]
+    assert run._patience(given) == seconds
