@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Callable
@@ -176,7 +177,9 @@ PATIENT = {
     "--drain-grace-seconds": str(PATIENT_SECONDS),
     "--shutdown-grace-seconds": str(PATIENT_SECONDS),
 }
-"""Flags of a router that gives nothing up."""
+"""Flags of a router that gives nothing up, with their values."""
+
+PATIENT_FLAGS = tuple(itertools.chain(*PATIENT.items()))
 
 
 @contextlib.asynccontextmanager

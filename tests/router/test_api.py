@@ -16,7 +16,7 @@ from dpd_router.eligibility import Reason
 from dpd_router.generation import INTERNAL_FIELDS
 from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
-from tests.router.support import Rig, prompt, running, serving, until
+from tests.router.support import PATIENT_FLAGS, Rig, prompt, running, serving, until
 
 
 class Recorder:
@@ -58,6 +58,7 @@ async def recorded() -> Any:
             cluster.router_host,
             "--port",
             "0",
+            *PATIENT_FLAGS,
         )
         async with serving(Router(load(flags, {}), {}), cluster, workers=1) as rig:
             yield recorder, rig
@@ -221,7 +222,7 @@ async def test_bearer_keys_guard_the_api_and_do_not_reach_workers(tmp_path: Path
             "--port",
             "0",
         )
-        router = Router(load((*flags, "--api-keys-file", str(keys)), {}), {})
+        router = Router(load((*flags, *PATIENT_FLAGS, "--api-keys-file", str(keys)), {}), {})
         async with serving(router, cluster, workers=1) as rig:
             answer = await rig.post("/v1/completions", {"prompt": "a"})
             assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")

@@ -15,7 +15,7 @@ from dpd_router import files
 from dpd_router.config import ConfigError, load
 from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
-from tests.router.support import LIMIT_SECONDS, Rig, prompt, running, serving, until
+from tests.router.support import LIMIT_SECONDS, PATIENT_FLAGS, Rig, prompt, running, serving, until
 
 BODY = json.dumps({"model": "m", "prompt": prompt(10), "max_tokens": 2, "temperature": 0}).encode()
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -168,7 +168,15 @@ class echo:  # noqa: N801 -- reads as the function that it stands for
         await self._runner.setup()
         await web.TCPSite(self._runner, self._cluster.router_host, 0).start()
         url = f"http://{self._cluster.router_host}:{self._runner.addresses[0][1]}"
-        flags = ["--host", self._cluster.router_host, "--decoders", url, "--threshold", "never"]
+        flags = [
+            "--host",
+            self._cluster.router_host,
+            "--decoders",
+            url,
+            "--threshold",
+            "never",
+            *PATIENT_FLAGS,
+        ]
         self._serving = serving(Router(load(flags, {}), {}), self._cluster, workers=1)
         return await self._serving.__aenter__(), seen
 

@@ -1,7 +1,6 @@
 """The command as a process of its own: help, wrong settings, SIGTERM and SIGKILL with requests in flight."""
 
 import asyncio
-import itertools
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ import aiohttp
 import pytest
 
 from dpd_simulator import Fault, FaultKind, SimulatedCluster
-from tests.router.support import LIMIT_SECONDS, PATIENT, prompt
+from tests.router.support import LIMIT_SECONDS, PATIENT_FLAGS, prompt
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +48,7 @@ def flags_for(cluster: SimulatedCluster) -> tuple[str, ...]:
         "--decoders", cluster.decoders[0].url,
         "--decoder-buffer-chunks", "102",
         "--threshold", "512",
-        *itertools.chain(*PATIENT.items()),
+        *PATIENT_FLAGS,
     )  # fmt: skip
 
 

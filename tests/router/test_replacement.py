@@ -24,7 +24,7 @@ from dpd_simulator import (
     SimulatedCluster,
 )
 from tests.router.api_server import ApiServer, a_slice, api_server
-from tests.router.support import LIMIT_SECONDS, PATIENT, Result, prompt, until
+from tests.router.support import LIMIT_SECONDS, PATIENT_FLAGS, Result, prompt, until
 from tests.router.test_process import start
 
 LONG, SHORT = 4, 2  # clients
@@ -197,7 +197,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
             "--service-account-directory", str(tmp_path), "--prefill-service", "prefill",
             "--decode-service", "decode", "--router-service", "router", "--decoder-buffer-chunks", "102",
             "--threshold", "512", "--health-interval-seconds", "0.2", "--log-level", "warning",
-            *itertools.chain(*PATIENT.items()),
+            *PATIENT_FLAGS,
         )  # fmt: skip
         await made.service.start()
         try:

@@ -1,7 +1,6 @@
 """Transfers against workers that answer exactly what a test writes: every malformed, missing or broken answer."""
 
 import asyncio
-import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -19,7 +18,7 @@ from dpd_router.router import Router
 from dpd_simulator import SimulatedCluster
 from tests.router.support import (
     NEVER_SECONDS,
-    PATIENT,
+    PATIENT_FLAGS,
     PATIENT_SECONDS,
     Result,
     Rig,
@@ -171,7 +170,7 @@ async def start() -> AsyncIterator[Start]:
             (
                 "--host", host, "--notification-host", host, "--prefillers", prefiller, "--decoders", ",".join(urls),
                 "--decoder-buffer-chunks", "8", "--threshold", "512", "--drain-attempts", "2",
-                *itertools.chain(*PATIENT.items()), *flags,
+                *PATIENT_FLAGS, *flags,
             ),
             {},
         )  # fmt: skip
