@@ -3,6 +3,7 @@
 import errno
 import socket
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hyperpod_dpd.evidence.proof import run
 from hyperpod_dpd.evidence.proof.connection import Tried, attempt
 from hyperpod_dpd.evidence.proof.logs import Retrieved, retrievals
-from hyperpod_dpd.evidence.proof.observe import Reading, read
+from hyperpod_dpd.evidence.proof.observe import EFA_QUERY, Reading, read
 from hyperpod_dpd.evidence.proof.report import notes, numbers
 from hyperpod_dpd.evidence.proof.samples import Samples
 from hyperpod_dpd.evidence.proof.send import Sent
@@ -28,6 +29,7 @@ from tests.evidence.cases import (
     reading,
 )
 from tests.evidence.web import pages
+from tests.support.prometheus import unit_test
 
 OTHER_PREFILLER, OTHER_DECODER, OTHER_EXPORTER = (
     "http://10.0.0.3:8000",
@@ -278,6 +280,19 @@ def test_a_prometheus_is_read_device_by_device() -> None:
         now = read(target, Deadline(60))
     assert now.efa_bytes == 12
     assert len(now.efa[url].values) == 3
+
+
+def test_of_an_exporter_that_is_gone_no_value_is_repeated(tmp_path: Path) -> None:
+    gone, there = (
+        f'node_amazonefa_{way}_bytes{{device="{name}"}}' for way, name in (("tx", "a"), ("rx", "b"))
+    )
+    read_now = [{"labels": there, "value": 80}]
+    test = {
+        "interval": "30s",
+        "input_series": [{"series": gone, "values": "0+10x4"}, {"series": there, "values": "0+10x20"}],
+        "promql_expr_test": [{"expr": EFA_QUERY, "eval_time": "4m", "exp_samples": read_now}],
+    }
+    assert unit_test("groups: []\n", [test], tmp_path) == ""
 
 
 # Policies and logs -----------------------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ READ_SECONDS: Final = 10.0
 """Limit of one reading; a worker's metrics take milliseconds."""
 
 _EFA_COUNTERS: Final = ("node_amazonefa_tx_bytes", "node_amazonefa_rx_bytes")
-_EFA_QUERY: Final = f'{{__name__=~"{"|".join(_EFA_COUNTERS)}"}}'
-"""Series by series: of a sum nobody can tell a device that is no longer read from one that sends nothing."""
+EFA_QUERY: Final = f'last_over_time({{__name__=~"{"|".join(_EFA_COUNTERS)}"}}[90s])'
+"""Series by series: of a sum nobody can tell a device that is no longer read from one that sends nothing. Only what was
+written within three scrapes: for five minutes a Prometheus repeats the last value of an exporter that is gone."""
 
 _ROUTER: Final = "dpd_router_"
 _DECISIONS: Final = "dpd_router_decisions_total"
@@ -123,7 +124,7 @@ def _efa_counters(samples: Samples) -> Samples:
 
 
 def _query(base: str, region: str | None, seconds: float) -> Samples:
-    url = f"{base.rstrip('/')}/api/v1/query?query={quote(_EFA_QUERY)}"
+    url = f"{base.rstrip('/')}/api/v1/query?query={quote(EFA_QUERY)}"
     headers = signed_headers(url, region=region) if region is not None else None
     answer = ask(url, seconds=seconds, headers=headers)
     if answer.status != 200:
