@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hyperpod_dpd.cli.exits import Exit
+from hyperpod_dpd.cli.output import print_unwritable
 from hyperpod_dpd.evidence.proof_job import write_proof
 from hyperpod_dpd.rules.check import check
 from hyperpod_dpd.serving.profile import Profile, expressible
@@ -39,8 +40,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         if not arguments:
             _remove_leftovers({deployment.name for deployment in deployments})
     except OSError as error:
-        sys.stderr.write(f"{error.filename}: error: cannot be written: {error.strerror}\n")
-        return Exit.FINDINGS
+        return print_unwritable(error.filename or "standard output", error)
     return Exit.OK
 
 

@@ -194,5 +194,7 @@ def test_a_folder_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(manifests_main, "RENDERED", tmp_path / "file")
-    assert manifests_main.main([str(FILES[0])]) == 1
-    assert capsys.readouterr().err.startswith(f"{tmp_path / 'file'}")
+    assert manifests_main.main([str(FILES[0])]) == 2
+    says = capsys.readouterr().err
+    assert says.startswith(f"{tmp_path / 'file'}")
+    assert says.endswith(". help: name a place that may be written\n")
