@@ -63,7 +63,7 @@ class Sequence:
 
 @dataclass(slots=True, eq=False)
 class Engine:
-    """State of one engine. `wake` after an arrival, `complete` when the announced end of work has come."""
+    """State of one engine. `arrive` at an arrival, `complete` when the announced end of work has come."""
 
     name: str
     times: StepTimes

@@ -1,6 +1,7 @@
 """Situations that the event model has to get right, one by one."""
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -133,6 +134,123 @@ def test_full_kv_cache_preempts_the_latest_and_computes_it_again() -> None:
     assert second.finished > alone.finished + 1.0  # its prompt and what it had generated were computed twice
 
 
+def test_preemption_takes_place_when_the_next_token_has_no_room() -> None:
+    """At 2.01 there are 2 + 1 tokens; 48 steps later 2,099 of 2,100 are held, and the second goes, with 49 tokens.
+
+    The first ends 50 steps later. Then the second computes 1,049 tokens, gives its 50th, and takes 50 steps more.
+    """
+    outcome = simulate(_colocated(kv_tokens=2100), _arrivals(0.0, 0.0, answer=100))
+    assert _tokens(outcome) == [(1.0, 2.99), (2.01, 4.539)]
+
+
+@pytest.mark.parametrize(("kv_tokens", "first_tokens"), [(2003, [1.0, 2.01]), (2002, [1.0, 2.1])])
+def test_prompt_is_admitted_when_a_token_stays_free_beside_it(
+    kv_tokens: int, first_tokens: list[float]
+) -> None:
+    """1,000 tokens beside 1,001 and the next one of who decodes."""
+    outcome = simulate(_colocated(kv_tokens=kv_tokens), _arrivals(0.0, 0.0))
+    assert [first for first, _ in _tokens(outcome)] == first_tokens
+
+
+def test_time_is_counted_from_the_first_arrival_to_the_last_answer() -> None:
+    assert simulate(_colocated(), _arrivals(5.0)).seconds == pytest.approx(1.1)
+
+
+def test_busy_share_is_that_of_all_workers_of_a_kind() -> None:
+    one = simulate(_colocated(), _arrivals(0.0))
+    assert one.decode_busy_share == pytest.approx(1.0)
+    assert math.isnan(one.prefill_busy_share)
+    assert simulate(_colocated(workers=2), _arrivals(0.0)).decode_busy_share == pytest.approx(0.5)
+    # a second of prefill; then a token of the prompt and nine steps
+    apart = simulate(_disaggregated(), _arrivals(0.0))
+    assert apart.seconds == pytest.approx(1.091)
+    assert apart.prefill_busy_share == pytest.approx(1 / 1.091)
+    assert apart.decode_busy_share == pytest.approx(0.091 / 1.091)
+
+
+def test_request_goes_to_the_worker_that_has_fewer_of_them() -> None:
+    """The first answer occupies its worker for long; the second worker is free again when the third comes."""
+    loop = OpenLoop(
+        requests=tuple(
+            TimedRequest(arrival_seconds=at, input_tokens=1000, output_tokens=answer)
+            for at, answer in ((0.0, 1000), (0.0, 11), (2.0, 11))
+        )
+    )
+    outcome = simulate(_colocated(workers=2, max_num_seqs=1), loop)
+    assert [first for first, _ in _tokens(outcome)] == [1.0, 1.0, 3.0]
+
+
+def test_hand_offs_are_spread_over_decoders() -> None:
+    both = dataclasses.replace(_disaggregated(), prefillers=2, decoders=2, decode=_engine(max_num_seqs=1))
+    first, second = simulate(both, _arrivals(0.0, 0.0)).requests
+    assert first.finished == pytest.approx(1.091)
+    assert second.finished == pytest.approx(1.091)
+
+
+def test_prompt_goes_to_the_prefiller_with_fewer_tokens_before_it() -> None:
+    """The third follows the second, whose last step takes 24 of its tokens along."""
+    system = dataclasses.replace(_disaggregated(), prefillers=2, prefill=_engine(max_num_batched_tokens=512))
+    loop = OpenLoop(
+        requests=tuple(
+            TimedRequest(arrival_seconds=at, input_tokens=tokens, output_tokens=2)
+            for at, tokens in ((0.0, 3000), (0.1, 1000), (0.2, 1000))
+        )
+    )
+    assert [first for first, _ in _tokens(simulate(system, loop))] == [3.0, 1.124, 2.1]
+
+
+_PASSES = Frontend(request_seconds=0.02, request_seconds_per_token=1e-5, router_seconds=0.1)
+
+
+@pytest.mark.parametrize(
+    ("flow", "times"),
+    [
+        # in, 0.13, the prompt, 1.0, and back through the router with the first token;
+        # through the decoder's server, 0.03001, a token of the prompt and nine steps
+        (HandOffFlow.CONTINUE, (1.23, 1.35101)),
+        # as far as the decoder's first token, 1.26101; again through router and server, 0.13, eight tokens, ten steps
+        (HandOffFlow.LAND, (1.39901, 1.49901)),
+        # 232 tokens of the last chunk instead of one
+        (HandOffFlow.RECOMPUTE, (1.492, 1.592)),
+    ],
+)
+def test_every_pass_through_router_and_server_is_paid(flow: HandOffFlow, times: tuple[float, float]) -> None:
+    system = dataclasses.replace(_disaggregated(flow), frontend=_PASSES)
+    assert _tokens(simulate(system, _arrivals(0.0))) == [times]
+
+
+def test_colocated_request_passes_once() -> None:
+    outcome = simulate(dataclasses.replace(_colocated(), frontend=_PASSES), _arrivals(0.0))
+    assert _tokens(outcome) == [(1.13, 1.23)]
+
+
+def test_hand_off_pays_copy_wire_and_copy() -> None:
+    """1.1 with the sender's copy; 0.1 on the wire, 0.05 fixed; a token, the receiver's copy of 0.2, and nine steps."""
+    costly = _disaggregated(
+        store_seconds_per_token=1e-4,
+        transfer_seconds_per_token=1e-4,
+        transfer_fixed_seconds=0.05,
+        retrieve_seconds_per_token=2e-4,
+    )
+    assert _tokens(simulate(costly, _arrivals(0.0))) == [(1.1, 1.541)]
+
+
+def test_busy_prefiller_without_graphs_holds_a_hand_off_until_its_next_step_has_ended() -> None:
+    held = _disaggregated(held_by_next_step=True)
+    assert _tokens(simulate(held, _arrivals(0.0)))[0][0] == 1.0
+    assert [first for first, _ in _tokens(simulate(held, _arrivals(0.0, 0.5)))] == [2.0, 2.0]
+
+
+def test_buffer_is_given_back_once_per_hand_off() -> None:
+    """The decoder takes five seconds to retrieve each prompt; only one has room, so the next prefill waits for that."""
+    slow = _disaggregated(HandOffFlow.LAND, buffer_chunks=4, retrieve_seconds_per_token=5e-3)
+    outcome = simulate(
+        dataclasses.replace(slow, buffer_wait_seconds=math.inf), _arrivals(0.0, 0.0, 0.0, answer=2)
+    )
+    landed = [first for first, _ in _tokens(outcome)]
+    assert [later - earlier for earlier, later in itertools.pairwise(landed)] == pytest.approx([6.001] * 2)
+
+
 def test_full_pd_buffer_makes_a_hand_off_wait_until_one_has_landed() -> None:
     roomy = simulate(_disaggregated(), _arrivals(0.0, 0.0))
     patient = dataclasses.replace(_disaggregated(buffer_chunks=4), buffer_wait_seconds=math.inf)
@@ -162,6 +280,8 @@ def test_prompt_larger_than_the_buffer_and_answer_of_one_token_are_decoded_direc
     small = simulate(_disaggregated(buffer_chunks=3), _arrivals(0.0))
     single = simulate(_disaggregated(), _arrivals(0.0, answer=1))
     assert not small.requests[0].disaggregated
+    assert small.requests[0].first_token == 1.0  # it does not wait for room first
+    assert simulate(_disaggregated(buffer_chunks=4), _arrivals(0.0, answer=2)).requests[0].disaggregated
     assert not single.requests[0].disaggregated
     assert single.requests[0].finished == single.requests[0].first_token
 
@@ -181,6 +301,22 @@ def test_flow_decides_who_gives_the_first_token_and_what_is_computed_again(
     assert simulate(_disaggregated(flow), _arrivals(0.0)).requests[0].first_token == pytest.approx(
         first_token
     )
+
+
+@pytest.mark.parametrize(
+    ("flow", "prompt", "first_token"),
+    [
+        (HandOffFlow.LAND, 1008, 1.008 + 1 / 1000 + 16 / 1000),
+        (HandOffFlow.LAND, 1009, 1.009 + 1 / 1000 + 1 / 1000),
+        (HandOffFlow.RECOMPUTE, 1024, 1.024 + 256 / 1000),
+        (HandOffFlow.RECOMPUTE, 1025, 1.025 + 1 / 1000),
+    ],
+)
+def test_prompt_of_whole_blocks_has_its_last_one_computed_again(
+    flow: HandOffFlow, prompt: int, first_token: float
+) -> None:
+    found = simulate(_disaggregated(flow), _arrivals(0.0, prompt=prompt)).requests[0].first_token
+    assert found == pytest.approx(first_token)
 
 
 def test_inline_transfer_blocks_the_prefiller_and_asynchronous_does_not() -> None:
@@ -228,6 +364,19 @@ def test_benchmark_that_counts_once_a_second_cuts_off_what_is_in_flight() -> Non
     assert outcome.seconds == int(outcome.seconds)
     assert len(outcome.requests) >= 10
     assert outcome.dropped >= 1
+
+
+def test_benchmark_ends_with_the_answer_that_it_waits_for() -> None:
+    loop = ClosedLoop(
+        concurrency=1,
+        requests=1000,
+        lengths=FixedLengths(input_tokens=100, output_tokens=11),
+        stop_after=10,
+        stop_on_whole_seconds=False,
+    )
+    outcome = simulate(_colocated(), loop)
+    assert len(outcome.requests) == 10
+    assert outcome.seconds == pytest.approx(2.0)
 
 
 def test_nothing_finished_is_said_instead_of_dividing_by_zero() -> None:
