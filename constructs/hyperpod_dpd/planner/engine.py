@@ -58,8 +58,6 @@ class Sequence:
     joined_tick: int = 0
     """Tick of the engine at which it began to decode."""
 
-    preemptions: int = 0
-
 
 @dataclass(slots=True, eq=False)
 class Engine:
@@ -77,7 +75,6 @@ class Engine:
     """Prompt tokens that are still to be computed."""
 
     busy_seconds: float = 0.0
-    steps: int = 0
     preemptions: int = 0
 
     _prefilling: Sequence | None = None
@@ -142,7 +139,6 @@ class Engine:
 
     def _account(self, now: float) -> tuple[list[Sequence], list[Sequence]]:
         self.busy_seconds += now - self._started
-        self.steps += self._run
         first: list[Sequence] = []
         finished: list[Sequence] = []
         batch = len(self._decoding)
@@ -308,7 +304,6 @@ class Engine:
             sequence.emitted_tokens = 0
             sequence.cached_tokens = 0
             sequence.admission_seconds = 0.0
-            sequence.preemptions += 1
             self.preemptions += 1
             self.queued_tokens += sequence.prompt_tokens
             self.waiting.appendleft(sequence)
