@@ -34,6 +34,12 @@ def test_list_price_of_another_region_says_so() -> None:
         assert "(list, derived, " in str(hourly_burn(dataclasses.replace(_mixed(), region=region)))
 
 
+def test_price_asked_for_no_region_is_said_to_be_of_none() -> None:
+    price = hourly_price("ml.p5.48xlarge")
+    assert price is not None
+    assert price.kind == "list, derived"
+
+
 def test_given_price_is_of_the_deployments_region() -> None:
     burn = hourly_burn(dataclasses.replace(_mixed(), region="ap-south-1", prices=(_price(),)))
     assert "$40.00/h (given, 2026-10-01)" in str(burn)
@@ -73,5 +79,7 @@ def test_unknown_instance_type_has_no_price() -> None:
 
 def test_dollars_per_million_tokens() -> None:
     assert usd_per_million_tokens(63.30, 1036) == pytest.approx(17.0, abs=0.05)
-    with pytest.raises(ValueError, match="positive rate"):
+    # a thousand tokens a second are 3.6 million an hour
+    assert usd_per_million_tokens(36.0, 1000) == pytest.approx(10.0)
+    with pytest.raises(ValueError, match="positive rate, given 0 tokens/s"):
         usd_per_million_tokens(63.30, 0)
