@@ -100,6 +100,14 @@ SHORT: dict[str, tuple[Case, list[str]]] = {
         case(reading(None), quiet=reading(None, "vllm:prompt_tokens_total 30\n", ""), target=BLIND),
         ["threshold-inverted"],
     ),
+    "prefillers computed it, and the router counted nothing": (
+        case(quiet=told("", prefill="vllm:prompt_tokens_total 30\n", decode="")),
+        ["threshold-inverted"],
+    ),
+    "never, prefillers computed it, and the router counted nothing": (
+        case(told(""), target=NEVER),
+        ["threshold-inverted"],
+    ),
     "prefillers computed less": (
         case(reading(None), quiet=reading(None, "vllm:prompt_tokens_total 29\n", ""), target=BLIND),
         [],

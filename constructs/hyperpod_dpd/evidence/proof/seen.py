@@ -92,7 +92,9 @@ def short_disaggregated(case: Case) -> str | None:
     local = case.reasons(case.quiet, "direct")
     prefilled = case.counted(case.target.prefillers, "vllm:prompt_tokens_total", case.quiet)
     router_says = short.decision in _AWAY or bool(moved and not local and not short.decision)
-    workers_say = case.quiet.router is None and prefilled >= (short.prompt_tokens or 0) > 0
+    # a router that counted nothing was not the one that decided
+    silent = not moved and not local and not short.decision
+    workers_say = silent and prefilled >= (short.prompt_tokens or 0) > 0
     if router_says or workers_say:
         return (
             f"a prompt of {short.prompt_tokens} tokens was handed over, although the threshold is "
@@ -105,7 +107,8 @@ def _went_away(case: Case) -> bool:
     """Whether a long prompt was handed over, or should have been, by anybody who can say."""
     if any(sent.decision in _AWAY for sent in case.long) or case.disaggregated or case.fallback:
         return True
-    return case.busy.router is None and case.prefilled_tokens >= case.long_tokens / 2 > 0
+    silent = not case.reasons(case.busy, "direct") and not any(sent.decision for sent in case.long)
+    return silent and case.prefilled_tokens >= case.long_tokens / 2 > 0
 
 
 def short_unknown(case: Case) -> str | None:
