@@ -155,6 +155,11 @@ class Rig:
     def decoders(self) -> list[Worker]:
         return list(self.router.pool.workers(Role.DECODE))
 
+    async def knows_its_decoders(self) -> None:
+        """Wait until the router has found out which of them have died."""
+        running = [engine for engine in self.cluster.decoders if engine.running]
+        await until(lambda: len(self.router.pool.usable_decoders()) == len(running))
+
     def used_chunks(self) -> list[tuple[int, ...]]:
         return [engine.used_chunks for engine in self.cluster.decoders]
 

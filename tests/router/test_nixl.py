@@ -96,6 +96,7 @@ async def test_decoder_that_dies_before_its_first_byte_is_replaced() -> None:
         await rig.cluster.decoders[0].add_fault(Fault(kind=FaultKind.DIE_ON_REQUEST))
         for _ in range(2):
             await both(rig, "/v1/completions", {"model": "m", "prompt": IDS, "temperature": 0})
+            await rig.knows_its_decoders()
         assert rig.decisions("fallback", Reason.DECODE_FAILED) == 1
 
 
