@@ -251,9 +251,11 @@ class Engine:
         extra_seconds = 0.0
         begun = self._prefilling
         if begun is not None:
-            budget -= self._take(begun, budget, chunks)
-            extra_seconds += chunks[-1][1] * begun.seconds_per_prefill_token if chunks else 0.0
-        while budget > 0 and self._prefilling is None and self.waiting:
+            taken = self._take(begun, budget, chunks)
+            budget -= taken
+            extra_seconds += taken * begun.seconds_per_prefill_token
+        # a prompt that is not complete has taken the whole budget
+        while budget > 0 and self.waiting:
             head = self.waiting[0]
             if head.arrived_seconds > self._seen_until or not self._admissible(head):
                 break

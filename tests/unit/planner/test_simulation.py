@@ -119,6 +119,11 @@ def test_token_budget_cuts_a_prefill_into_steps_that_others_join() -> None:
     assert long_answer.requests[0].finished < 1.0 + 39 * 0.01 + 1.0 + 0.06
 
 
+def test_prompt_that_takes_the_whole_budget_leaves_the_next_one_waiting() -> None:
+    outcome = simulate(_colocated(max_num_batched_tokens=1000), _arrivals(0.0, 0.1, 0.1, answer=1))
+    assert [first for first, _ in _tokens(outcome)] == [1.0, 2.0, 3.0]
+
+
 def test_sequence_limit_makes_the_next_one_wait_for_an_end() -> None:
     first, second = _tokens(simulate(_colocated(max_num_seqs=1), _arrivals(0.0, 0.0)))
     assert first == (1.0, 1.1)
