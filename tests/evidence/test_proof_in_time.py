@@ -2,19 +2,28 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hyperpod_dpd.evidence.proof import Target, prove, run
+from hyperpod_dpd.evidence.proof import Target, prove, run, web
 from hyperpod_dpd.evidence.proof.connection import Tried
 from hyperpod_dpd.evidence.proof.web import Deadline
 
 THRESHOLD_TOKENS = 512
+
+TIMEOUT_SECONDS = 600.0
+"""Of a proof here: more than any machine stands still for."""
+
+SHARE_FOR_PROMPTS = 0.95
+"""A little more than what may be waited for prompts; the rest is for the last reading."""
 
 
 @dataclass
@@ -22,16 +31,17 @@ class Deployment:
     """An endpoint, a prefiller and a decoder that computes everything again, all at one address.
 
     Attributes:
-        readings: times that the prefiller can be read after a long prompt; then it says nothing any more.
+        readings: times that the prefiller can be read after a long prompt; then it says nothing any more, and time passes.
         unread: which of all readings fails, the first being 0; None: none.
-        answers_long_prompts: whether the endpoint does.
+        answers_long_prompts: whether the endpoint does; where not, time passes.
+        time_passes: is called when it does.
     """
 
     readings: int = 1000
     unread: int | None = None
     answers_long_prompts: bool = True
     url: str = ""
-    over: threading.Event = field(default_factory=threading.Event)
+    time_passes: Callable[[], None] = lambda: None
     prefilled_tokens: int = 0
     read: int = 0
     read_after_prompt: int = 0
@@ -46,6 +56,7 @@ class Deployment:
             "router_metrics": False,
             "expects_efa": False,
             "statistics_seconds": 60.0,
+            "timeout_seconds": TIMEOUT_SECONDS,
         }
         return Target(**{**given, **changes})
 
@@ -54,7 +65,7 @@ class Deployment:
         if tokens < THRESHOLD_TOKENS:
             return True
         if not self.answers_long_prompts:
-            self.over.wait()
+            self.time_passes()
             return False
         self.prefilled_tokens += tokens
         return True
@@ -67,7 +78,7 @@ class Deployment:
         self.read += 1
         self.read_after_prompt += self.prefilled_tokens > 0
         if self.read_after_prompt > self.readings:
-            self.over.wait()
+            self.time_passes()
             return None
         if self.read - 1 == self.unread:
             return None
@@ -87,8 +98,9 @@ def serving(deployment: Deployment) -> Iterator[Deployment]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             tokens = len(body["prompt"].split())
             usage = {"prompt_tokens": tokens, "completion_tokens": body["max_tokens"]}
-            answer = json.dumps({"choices": [{"text": "x"}], "usage": usage})
-            self._answer(200 if deployment.prefill(tokens) else 503, answer)
+            # otherwise the connection ends without a word
+            if deployment.prefill(tokens):
+                self._answer(200, json.dumps({"choices": [{"text": "x"}], "usage": usage}))
 
         def _answer(self, status: int, text: str) -> None:
             self.send_response(status)
@@ -110,10 +122,24 @@ def serving(deployment: Deployment) -> Iterator[Deployment]:
     try:
         yield deployment
     finally:
-        deployment.over.set()
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let a share of the time for a proof pass, on the clock of its limits."""
+    passed: list[float] = []
+
+    def now() -> float:
+        return time.monotonic() + sum(passed)
+
+    def passes(share: float) -> None:
+        passed.append(share * TIMEOUT_SECONDS)
+
+    monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=now))
+    return passes
 
 
 def found(deployment: Deployment, **changes: Any) -> list[str]:
@@ -121,9 +147,11 @@ def found(deployment: Deployment, **changes: Any) -> list[str]:
     return [finding.id for finding in result.findings]
 
 
-def test_a_reading_that_the_limit_cuts_off_does_not_hide_what_was_counted() -> None:
-    with serving(Deployment(readings=1)) as deployment:
-        assert found(deployment, timeout_seconds=6) == ["keys-differ"]
+def test_a_reading_that_the_limit_cuts_off_does_not_hide_what_was_counted(
+    passes: Callable[[float], None],
+) -> None:
+    with serving(Deployment(readings=1, time_passes=partial(passes, 1.0))) as deployment:
+        assert found(deployment) == ["keys-differ"]
 
 
 def test_a_prefiller_that_was_not_read_before_the_prompts_is_named_and_accused_of_nothing() -> None:
@@ -145,12 +173,17 @@ def test_a_prefiller_that_is_read_a_moment_later_is_judged_by_that() -> None:
         assert found(deployment, statistics_seconds=0.1) == ["keys-differ"]
 
 
-def test_an_endpoint_that_says_nothing_until_the_end_is_not_taken_for_one_without_decoders() -> None:
-    with serving(Deployment(answers_long_prompts=False)) as deployment:
-        assert found(deployment, timeout_seconds=4) == ["no-answer"]
+def test_an_endpoint_that_says_nothing_until_the_end_is_not_taken_for_one_without_decoders(
+    passes: Callable[[float], None],
+) -> None:
+    silent = Deployment(answers_long_prompts=False, time_passes=partial(passes, SHARE_FOR_PROMPTS))
+    with serving(silent) as deployment:
+        assert found(deployment) == ["no-answer"]
 
 
-def test_a_forbidden_connection_is_tried_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forbidden_connection_is_tried_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
+) -> None:
     left = []
 
     def attempt(_: str, deadline: Deadline) -> Tried:
@@ -158,7 +191,8 @@ def test_a_forbidden_connection_is_tried_while_there_is_time(monkeypatch: pytest
         return Tried.BLOCKED
 
     monkeypatch.setattr(run, "attempt", attempt)
-    with serving(Deployment(answers_long_prompts=False)) as deployment:
-        found(deployment, timeout_seconds=4, forbidden="127.0.0.1:1")
+    silent = Deployment(answers_long_prompts=False, time_passes=partial(passes, SHARE_FOR_PROMPTS))
+    with serving(silent) as deployment:
+        found(deployment, forbidden="127.0.0.1:1")
     # in what is left after such an endpoint, every connection would pass for blocked
-    assert min(left) > 2
+    assert min(left) > TIMEOUT_SECONDS / 2

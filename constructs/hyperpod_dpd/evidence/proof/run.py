@@ -176,10 +176,13 @@ def _with_long_prompts(
 def _settled(case: Case, start: Reading, deadline: Deadline) -> Case:
     """Return the case once everything that is awaited has been counted, or will not be, or the time is over."""
     began = time.monotonic()
-    while time.monotonic() - began < _patience(case):
+    is_last = False
+    while not is_last and (patience := _patience(case)):
         if deadline.left <= POLL_SECONDS:
             return replace(case, settled=False)
         time.sleep(POLL_SECONDS)
+        # asked before the reading: what has begun within the time may be from before this machine stood still
+        is_last = time.monotonic() - began >= patience
         now = read(case.target, deadline)
         if not deadline.left:
             # it was cut off: whoever is missing in it was only late
@@ -200,8 +203,10 @@ def _sent_and_watched(target: Target, words: int, deadline: Deadline) -> tuple[t
     most = 0
     prompts_end = _end_of_prompts(target, deadline)
     tasks = [Task(partial(send, target, words, prompts_end)) for _ in range(target.long_prompts)]
-    while not all(task.has_ended(within_seconds=POLL_SECONDS) for task in tasks):
+    have_ended = False
+    while not have_ended:
         most = max(most, waiting_at(target.prefillers, deadline))
+        have_ended = all(task.has_ended(within_seconds=POLL_SECONDS) for task in tasks)
     return tuple(task.result() for task in tasks), most
 
 
