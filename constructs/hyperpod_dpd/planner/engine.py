@@ -98,7 +98,6 @@ class Engine:
     _slope: float = 0.0
     _computed: list[Sequence] = field(default_factory=list)
     """Sequences whose prompt ends with the step in progress."""
-    _mixed: bool = False
     _seen_until: float = math.inf
     """Arrivals up to here are visible to the next step."""
 
@@ -115,7 +114,8 @@ class Engine:
         if self.idle:
             self._seen_until = now
             return self._start(now)
-        if self._mixed or not self._admissible(self.waiting[0]):
+        # the one step that runs is never cut
+        if self._run == 1 or not self._admissible(self.waiting[0]):
             return None
         return self._interrupt(now)
 
@@ -173,7 +173,7 @@ class Engine:
         self._finishing[last].append(sequence)
 
     def _last_step_start(self, now: float) -> float:
-        if self._mixed or self._run == 1:
+        if self._run == 1:
             return self._started
         return now - (self._base + self._slope * (self._run - 1))
 
@@ -191,7 +191,6 @@ class Engine:
             self._started = self._ends = math.nan
             return None
         self._started = now
-        self._mixed = bool(chunks)
         seconds_per_token = self.times.seconds_per_cached_token
         if chunks:
             tokens, pairs = 0, 0.0

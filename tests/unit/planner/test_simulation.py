@@ -148,6 +148,12 @@ def test_preemption_takes_place_when_the_next_token_has_no_room() -> None:
     assert _tokens(outcome) == [(1.0, 2.99), (2.01, 4.539)]
 
 
+def test_preempted_sequence_finds_nothing_in_the_prefix_cache_any_more() -> None:
+    """Half of each prompt was cached: 504 tokens at first, and all 1,049 after the preemption at 1.498."""
+    outcome = simulate(_colocated(kv_tokens=2100), _arrivals(0.0, 0.0, answer=100), prefix_hit_share=0.5)
+    assert _tokens(outcome) == [(0.504, 1.998), (1.018, 3.547)]
+
+
 @pytest.mark.parametrize(("kv_tokens", "first_tokens"), [(2003, [1.0, 2.01]), (2002, [1.0, 2.1])])
 def test_prompt_is_admitted_when_a_token_stays_free_beside_it(
     kv_tokens: int, first_tokens: list[float]
