@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from aws_cdk import cx_api
 
-from hyperpod_dpd.catalog.durations import DURATIONS
+from hyperpod_dpd.catalog.durations import DURATIONS, EXISTING_NETWORK
 from hyperpod_dpd.derive.addons import recorded_addons
 from hyperpod_dpd.derive.secrets import named_secrets
 from hyperpod_dpd.planner.cost import GroupCost, hourly_burn
@@ -20,7 +20,7 @@ def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.C
     """Return the summary of `deployment`, whose `stacks` were synthesized into `assembly`, a few lines of text."""
     lines = [
         f"{deployment.name} in {deployment.region}",
-        *_aligned(_stack_rows(stacks, assembly)),
+        *_aligned(_stack_rows(deployment, stacks, assembly)),
         *_aligned(_group_rows(deployment)),
     ]
     said = (
@@ -34,20 +34,29 @@ def summary(deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.C
     return "\n".join([*lines, f"  instance groups at list price: {_total(deployment)}"])
 
 
-def _stack_rows(stacks: DeploymentStacks, assembly: cx_api.CloudAssembly) -> list[tuple[str, ...]]:
+def _stack_rows(
+    deployment: Deployment, stacks: DeploymentStacks, assembly: cx_api.CloudAssembly
+) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for number, (part, stack) in enumerate(stacks.by_part.items(), start=1):
         count = len(assembly.get_stack_by_name(stack.stack_name).template["Resources"])
-        rows.append((f"{number}. stack {stack.stack_name}", f"{count} resources", *_duration(part, stacks)))
+        rows.append(
+            (
+                f"{number}. stack {stack.stack_name}",
+                f"{count} resources",
+                *_duration(part, deployment, stacks),
+            )
+        )
     return rows
 
 
-def _duration(part: Part, stacks: DeploymentStacks) -> tuple[str, str]:
+def _duration(part: Part, deployment: Deployment, stacks: DeploymentStacks) -> tuple[str, str]:
     """Return how long the stack of `part` takes, and where that is from."""
     if part == "serving":
         minutes = math.ceil(stacks.serving.most_seconds / _SECONDS_PER_MINUTE)
         return f"at most {minutes} min", "probes of the workers, one replica after the other"
-    row = DURATIONS[part]
+    made_before = part == "network" and deployment.network.existing is not None
+    row = EXISTING_NETWORK if made_before else DURATIONS[part]
     return str(row), row.source.text
 
 

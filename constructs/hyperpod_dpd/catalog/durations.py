@@ -57,3 +57,14 @@ DURATIONS: dict[Part, StackDuration] = {
     ),
 }
 """By part. None was measured in an account by this project."""
+
+EXISTING_NETWORK = StackDuration(
+    least_minutes=1,
+    most_minutes=4,
+    source=Source(
+        text="estimate: a security group, and endpoints where they are asked for",
+        as_of="2026-11-30",
+        confirmed=False,
+    ),
+)
+"""The network stack in a VPC that is there already."""
