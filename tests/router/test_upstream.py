@@ -16,7 +16,7 @@ from dpd_router.pool import Pool, Role, Worker
 from dpd_router.relay import RelayPool
 from dpd_router.tasks import Supervisor
 from dpd_router.upstream import Upstream, UpstreamError, classify
-from tests.router.support import LIMIT_SECONDS
+from tests.router.support import LIMIT_SECONDS, until
 
 # a machine that stands still for a moment is no worker that does not answer
 PATIENT_TIMEOUTS = Timeouts(connect_timeout_seconds=LIMIT_SECONDS)
@@ -162,6 +162,36 @@ async def test_worker_that_is_removed_is_not_checked_any_more() -> None:
     assert task.cancelled()
     await monitor.stop()
     await upstream.stop()
+
+
+@pytest.mark.parametrize("seconds", [3600.0, 0.001])
+async def test_checks_come_after_their_interval_or_at_once_after_trouble(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[Worker] = []
+
+    async def check(worker: Worker) -> None:
+        checked.append(worker)
+        await asyncio.sleep(0)
+
+    async def passes() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    pool = Pool(HealthPolicy(), Metrics())
+    policy = HealthPolicy(health_interval_seconds=seconds)
+    monitor = HealthMonitor(pool, Upstream(Timeouts()), policy, Supervisor())
+    monkeypatch.setattr(monitor, "check", check)
+    worker = pool.add(Role.DECODE, "http://127.0.0.1:1")
+    if seconds < 1:
+        await until(lambda: len(checked) > 3)
+    else:
+        await passes()
+        assert checked == [worker]
+        monitor.check_now(worker)
+        await passes()
+        assert checked == [worker, worker]
+    await monitor.stop()
 
 
 async def test_background_task_that_fails_ends_the_router(caplog: pytest.LogCaptureFixture) -> None:
