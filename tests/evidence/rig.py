@@ -11,17 +11,21 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from dpd_router.config import load as load_settings
+from dpd_router.router import Router
 from dpd_simulator import ConstantStepTimes, EngineConfig, Fault, FaultKind, LMCacheConfig, SimulatedCluster
 from dpd_simulator.config import Role
 from hyperpod_dpd.evidence.proof import ProofResult, Target, prove
-from tests.router.support import prompt
+from tests.router.support import PATIENT, prompt, serving
+from tests.router.support import Rig as RoutersRig
 from tests.support.deployments import ROOT
 
 LIMIT_SECONDS = 90
 """Ends a test that would hang."""
 
-IMPATIENT: Mapping[str, str] = {"notification-timeout-seconds": "0.6", "prefill-timeout-seconds": "1"}
-"""For a router that waits in vain: what comes at all must not be missed on a busy machine."""
+NO_NOTIFICATION: Mapping[str, str] = {"notification-timeout-seconds": "0.6"}
+NO_PREFILL: Mapping[str, str] = {"prefill-timeout-seconds": "1"}
+"""For a router that waits in vain: what comes at all must not be missed on a machine that stands still for a moment."""
 
 THRESHOLD_TOKENS = 512
 EXPORTER_PORT = 9119
@@ -90,6 +94,23 @@ class Setting:
 @contextlib.asynccontextmanager
 async def running(setting: Setting) -> AsyncIterator[Rig]:
     """Run workers and router until the block ends."""
+    async with _workers(setting) as cluster, _router(cluster, setting):
+        yield Rig(cluster=cluster, target=_target(cluster, setting))
+
+
+@contextlib.asynccontextmanager
+async def beside_its_router(setting: Setting) -> AsyncIterator[tuple[Rig, RoutersRig]]:
+    """Run workers, and the router in this process, where a test can let its time pass."""
+    async with _workers(setting) as cluster:
+        flags = [f"--{key}={value}" for key, value in _arguments(cluster, setting).items()]
+        async with serving(
+            Router(load_settings(flags, {}), {}), cluster, workers=setting.prefill + setting.decode
+        ) as router:
+            yield Rig(cluster=cluster, target=_target(cluster, setting)), router
+
+
+@contextlib.asynccontextmanager
+async def _workers(setting: Setting) -> AsyncIterator[SimulatedCluster]:
     cluster = SimulatedCluster(
         prefill=setting.prefill,
         decode=setting.decode,
@@ -99,8 +120,8 @@ async def running(setting: Setting) -> AsyncIterator[Rig]:
     )
     _swap_roles(cluster, setting)
     fabric = Fabric(cluster, silent=setting.silent_fabric)
-    async with cluster, _serving(fabric), _router(cluster, setting):
-        yield Rig(cluster=cluster, target=_target(cluster, setting))
+    async with cluster, _serving(fabric):
+        yield cluster
 
 
 def _swap_roles(cluster: SimulatedCluster, setting: Setting) -> None:
@@ -125,9 +146,9 @@ def _target(cluster: SimulatedCluster, setting: Setting) -> Target:
         buffer_chunks=setting.lmcache.total_chunks,
         kv_bytes_per_token=KV_BYTES_PER_TOKEN * setting.engine.tensor_parallel_size,
         efa_exporters=(f"http://{cluster.router_host}:{EXPORTER_PORT}",),
-        timeout_seconds=40,
-        request_seconds=20,
-        drain_seconds=10,
+        timeout_seconds=120,
+        request_seconds=60,
+        drain_seconds=30,
         # simulated workers count at once
         statistics_seconds=0.5,
     )
@@ -146,9 +167,8 @@ async def _serving(fabric: Fabric) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-@contextlib.asynccontextmanager
-async def _router(cluster: SimulatedCluster, setting: Setting) -> AsyncIterator[None]:
-    arguments = {
+def _arguments(cluster: SimulatedCluster, setting: Setting) -> dict[str, str]:
+    return {
         "host": cluster.router_host,
         "notification-host": cluster.router_host,
         "prefillers": ",".join(engine.url for engine in cluster.prefillers),
@@ -156,21 +176,22 @@ async def _router(cluster: SimulatedCluster, setting: Setting) -> AsyncIterator[
         "decoder-buffer-chunks": str(setting.lmcache.total_chunks),
         "tensor-parallel": str(setting.engine.tensor_parallel_size),
         "threshold": str(THRESHOLD_TOKENS),
-        "notification-timeout-seconds": "15",
-        "prefill-timeout-seconds": "15",
+        **{flag.removeprefix("--"): value for flag, value in PATIENT.items()},
         # a transfer that fails must have been cleared away before the decoder is asked for it
         "drain-grace-seconds": "1.5",
         "health-interval-seconds": "0.2",
-        # a busy machine is no dead worker; what has ended refuses connections at once
-        "health-timeout-seconds": "20",
         "shutdown-grace-seconds": "0.5",
         **setting.router,
     }
+
+
+@contextlib.asynccontextmanager
+async def _router(cluster: SimulatedCluster, setting: Setting) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "dpd_router",
-        *(f"--{key}={value}" for key, value in arguments.items()),
+        *(f"--{key}={value}" for key, value in _arguments(cluster, setting).items()),
         env={**os.environ, "PYTHONPATH": str(ROOT / "router")},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

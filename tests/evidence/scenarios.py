@@ -5,7 +5,7 @@ from typing import Any
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind, LMCacheConfig
 from dpd_simulator.config import NixlConfig, Role
-from tests.evidence.rig import IMPATIENT, Inject, Rig, Setting
+from tests.evidence.rig import NO_NOTIFICATION, NO_PREFILL, Inject, Rig, Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +53,13 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "notifications are lost": Scenario(
         finding="notification-lost",
-        setting=Setting(router=IMPATIENT),
+        setting=Setting(router=NO_NOTIFICATION),
         inject=fault(FaultKind.NOTIFICATION_LOST, "prefill"),
         says="had arrived when they were cleared away",
     ),
     "transfers fail behind a 200": Scenario(
         finding="transfer-failed",
-        setting=Setting(router=IMPATIENT),
+        setting=Setting(router=NO_NOTIFICATION),
         inject=fault(FaultKind.TRANSFER_FAILED, "prefill"),
         says="nothing was there",
     ),
@@ -75,8 +75,9 @@ SCENARIOS: dict[str, Scenario] = {
     "prefill queue grows": Scenario(
         finding="prefill-queue",
         setting=Setting(engine=ONE_AT_A_TIME, step_times=PREFILL_TAKES_TIME),
-        inject=fault(FaultKind.SLOW, "prefill", factor=4.0),
-        target={"request_seconds": 4},
+        # eight of them take 19 s
+        inject=fault(FaultKind.SLOW, "prefill", factor=8.0),
+        target={"request_seconds": 12},
     ),
     "decoder down": Scenario(
         finding="no-decoder", inject=decoder_down, says="1 of 1 decoders cannot be read"
@@ -84,7 +85,7 @@ SCENARIOS: dict[str, Scenario] = {
     "prefiller down": Scenario(finding="no-prefiller", inject=prefiller_down),
     "prefiller hangs": Scenario(
         finding="prefiller-hung",
-        setting=Setting(router=IMPATIENT),
+        setting=Setting(router=NO_PREFILL),
         inject=fault(FaultKind.HANG, "prefill"),
         says="none waits",
     ),
@@ -93,7 +94,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "router believes in a larger buffer": Scenario(
         finding="buffer-unlike-deployed",
-        setting=Setting(lmcache=SMALL_BUFFER, router={**IMPATIENT, "decoder-buffer-chunks": "100"}),
+        setting=Setting(lmcache=SMALL_BUFFER, router={**NO_NOTIFICATION, "decoder-buffer-chunks": "100"}),
         says="for 100 chunks; deployed are 3",
     ),
     "threshold above every prompt": Scenario(
@@ -116,7 +117,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "prefiller is a decoder": Scenario(
         finding="wrong-role-prefill",
-        setting=Setting(prefill_role=Role.DECODE, router=IMPATIENT),
+        setting=Setting(prefill_role=Role.DECODE, router=NO_NOTIFICATION),
         says="handed none of them to LMCache",
     ),
     "prefiller has no connector": Scenario(
@@ -124,7 +125,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "decoder has no connector": Scenario(
         finding="wrong-role-decode",
-        setting=Setting(decode_role=Role.COLOCATED, router=IMPATIENT),
+        setting=Setting(decode_role=Role.COLOCATED, router={**NO_NOTIFICATION, **NO_PREFILL}),
         says="1 of 1 decoders show no LMCache",
     ),
     "NixlConnector: transfers fail": Scenario(

@@ -7,8 +7,9 @@ import pytest
 
 from dpd_simulator import ConstantStepTimes, EngineConfig, FaultKind
 from dpd_simulator.config import NixlConfig
-from tests.evidence.rig import IMPATIENT, Setting, load, running
+from tests.evidence.rig import Setting, beside_its_router, load, running
 from tests.evidence.scenarios import SCENARIOS
+from tests.router.support import until
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -72,10 +73,14 @@ async def test_a_healthy_deployment_with_nixl_connector_is_proved() -> None:
 
 async def test_workers_that_meet_for_the_first_time_may_take_their_time_once() -> None:
     # `land` needs no text of a first token, so the prompt that meets the fault is handed over in any case
-    setting = Setting(router={**IMPATIENT, "strategy": "land"}, engine=EngineConfig(prefix_caching=True))
-    async with running(setting) as rig:
+    setting = Setting(router={"strategy": "land"}, engine=EngineConfig(prefix_caching=True))
+    async with beside_its_router(setting) as (rig, router):
         await rig.fault(FaultKind.NOTIFICATION_LOST, "prefill", times=1)
-        result = await rig.prove()
+        proving = asyncio.create_task(rig.prove())
+        (prefiller,) = rig.cluster.prefillers
+        await until(lambda: prefiller.faults.active(FaultKind.NOTIFICATION_LOST) is None)
+        await router.notification_in_vain()
+        result = await proving
     assert result.proved, "\n".join(result.lines())
     assert result.notes == (
         "the very first hand-offs failed (`notification_timeout` 1), and the verdict is about those that came after them",

@@ -133,9 +133,9 @@ def arguments(rig: Rig, *more: str) -> list[str]:
         "--decode-selector=role=decode",
         f"--kv-bytes-per-token={KV_BYTES_PER_TOKEN}",
         "--event",
-        "--timeout-seconds=40",
-        "--request-seconds=15",
-        "--drain-seconds=3",
+        "--timeout-seconds=120",
+        "--request-seconds=60",
+        "--drain-seconds=30",
         # simulated workers count at once
         "--statistics-seconds=0.5",
         *more,
@@ -305,7 +305,7 @@ async def test_from_this_machine_workers_are_named_by_hand(capsys: pytest.Captur
     async with running(Setting(router={"threshold": "4096"}, lmcache=ranks)) as rig:
         (prefiller,), (decoder,) = rig.target.prefillers, rig.target.decoders
         given = ["proof", str(FILE), "--url", rig.target.url, "--prefiller", prefiller, "--decoder", decoder]
-        code = await asyncio.to_thread(run, [*given, "--no-efa", "--timeout", "20", "--format", "json"])
+        code = await asyncio.to_thread(run, [*given, "--no-efa", "--timeout", "120", "--format", "json"])
     printed = json.loads(capsys.readouterr().out)
     assert printed["deployment"] == ready().name
     # the simulated workers have another name, and not the eight ranks of the deployment

@@ -77,8 +77,8 @@ def test_tls_that_nobody_signed_is_used_and_the_doubt_is_said(authority: Authori
         assert "certificate" in wire.doubt
         # whoever does not ask for it trusts nobody
         with pytest.raises(NoAnswerError, match="certificate verify failed"):
-            ask(wire.url, seconds=5)
-        assert ask(wire.url, seconds=5, context=trusting_anybody()).status == 200
+            ask(wire.url, seconds=SECONDS)
+        assert ask(wire.url, seconds=SECONDS, context=trusting_anybody()).status == 200
 
 
 def test_a_certificate_that_is_valid_is_verified(
@@ -133,7 +133,7 @@ def test_a_server_that_waits_for_the_rest_of_a_request_speaks_http() -> None:
 
     def waits(connection: socket.socket) -> None:
         connection.recv(65536)
-        assert over.wait(30)
+        assert over.wait(SECONDS)
 
     with _listening(waits) as url:
         wire = find_out(url, seconds=0.2)
