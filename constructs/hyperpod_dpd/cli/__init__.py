@@ -13,5 +13,4 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from hyperpod_dpd.cli.app import run  # noqa: PLC0415
 
-    signal.signal(signal.SIGINT, handler)
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], before=lambda: signal.signal(signal.SIGINT, handler)))

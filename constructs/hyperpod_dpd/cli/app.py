@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TextIO
 
 from hyperpod_dpd._version import __version__
@@ -73,8 +73,13 @@ exit codes:
 """
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command line `arguments` and return the exit code."""
+def run(arguments: Sequence[str], *, before: Callable[[], object] = lambda: None) -> int:
+    """Run the command line `arguments` and return the exit code.
+
+    Args:
+        arguments: what follows the name of the program.
+        before: is called once the command's modules are read, right before it begins.
+    """
     # Starting makes many objects and hardly any garbage, and the collector would look for it a hundred times.
     gc.disable()
     # Pydantic would search every installed distribution for plugins; none of them has a say in what a deployment is.
@@ -84,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
         # A terminal that cannot show a character gets its escape instead of a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _ended(arguments)
+        code = _ended(arguments, before)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
@@ -103,9 +108,9 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 -- open to the end
 
 
-def _ended(arguments: Sequence[str]) -> Exit:
+def _ended(arguments: Sequence[str], before: Callable[[], object]) -> Exit:
     try:
-        return _dispatch(arguments)
+        return _dispatch(arguments, before)
     except SystemExit as ended:
         # argparse ends the process after a help text and after a mistake, rich where a pipe breaks
         if isinstance(ended.__context__, BrokenPipeError):
@@ -157,7 +162,7 @@ class _Parser(ArgumentParser):
         )
 
 
-def _dispatch(arguments: Sequence[str]) -> Exit:
+def _dispatch(arguments: Sequence[str], before: Callable[[], object]) -> Exit:
     parser = _parser("dpd", _DESCRIPTION)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -178,6 +183,7 @@ def _dispatch(arguments: Sequence[str]) -> Exit:
         below.misspelled("argument", unknown[0], below.options)
     if not parsed.short:
         gc.enable()
+    before()
     return Exit(parsed.run(parsed))
 
 

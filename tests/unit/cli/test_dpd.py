@@ -29,6 +29,7 @@ class Write(Protocol):
 
 _ROOT = Path(__file__).parents[3]
 _DEFAULT = _ROOT / "deployments/llama-3.3-70b-p5.yaml"
+_CLEAN = f"{_DEFAULT}: 0 errors, 0 warnings, 1 acknowledged"
 _DPD = Path(sys.executable).with_name("dpd")
 _PROOF = _ROOT / "manifests/rendered/llama-3-3-70b-p5/proof"
 _VALUES = (
@@ -352,21 +353,22 @@ def test_a_machine_without_a_temporary_folder_is_said_in_one_line(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("handler", "ends"),
-    [(signal.SIG_DFL, (-signal.SIGINT, "", "")), (signal.SIG_IGN, (0, f"{__version__}\n", ""))],
+    [(signal.SIG_DFL, (-signal.SIGINT, "", "")), (signal.SIG_IGN, (0, f"{_CLEAN}\n", ""))],
     ids=["interrupted", "ignored"],
 )
+@pytest.mark.parametrize("module", ["hyperpod_dpd.cli.app", "hyperpod_dpd.cli.check"])
 def test_interruption_while_modules_are_read_leaves_no_traceback(
-    handler: signal.Handlers, ends: tuple[int, str, str]
+    handler: signal.Handlers, ends: tuple[int, str, str], module: str
 ) -> None:
-    interrupted = """
+    interrupted = f"""
 import os, signal, sys
 from hyperpod_dpd.cli import main
 class Interrupt:
     def find_spec(self, name, path, target=None):
-        if name == "hyperpod_dpd.cli.app":
+        if name == "{module}":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
-sys.argv[1:] = ["--version"]
+sys.argv[1:] = ["check", "{_DEFAULT}"]
 main()
 """
     before = signal.signal(signal.SIGINT, handler)
