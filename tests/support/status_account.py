@@ -14,6 +14,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
+from hyperpod_dpd.derive.addons import installed_addons
 from hyperpod_dpd.spec import Deployment
 
 REGION = "us-east-1"
@@ -115,8 +116,8 @@ class StatusAccount:
             resourcesVpcConfig={"subnetIds": ["subnet-1", "subnet-2"]},
         )
         self.addons = {
-            name: {"addonName": name, "status": "ACTIVE", "addonVersion": "v1.0.0-eksbuild.1"}
-            for name in ("vpc-cni", "coredns")
+            row.name: {"addonName": row.name, "status": "ACTIVE", "addonVersion": "v1.0.0-eksbuild.1"}
+            for row in installed_addons(deployment)
         }
         self.client("sagemaker").create_cluster(
             ClusterName=deployment.cluster_name,

@@ -199,6 +199,17 @@ def test_events_show_warnings_and_the_last_one_of_each_node(
     assert event.detail.endswith("Insufficient capacity")
 
 
+def test_an_addon_that_is_gone_is_missed_on_a_cluster_of_ones_own_only(
+    deployment: Deployment, outside: _Outside, aws: StatusAccount
+) -> None:
+    del aws.addons["coredns"]
+    gone = {row.name: row for row in _rows(look(deployment, outside), "add-on")}["coredns"]
+    assert (gone.state, gone.word) == (State.ILL, "absent")
+    existing = ExistingCluster(eks_name=deployment.name, hyperpod_name=deployment.cluster_name)
+    others = look(changed(deployment, cluster__existing=existing), outside)
+    assert "coredns" not in {row.name for row in _rows(others, "add-on")}
+
+
 def test_an_event_that_warns_is_found_behind_hundreds_that_do_not(
     deployment: Deployment, outside: _Outside, aws: StatusAccount
 ) -> None:

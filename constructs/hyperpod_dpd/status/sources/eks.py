@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hyperpod_dpd.derive.addons import installed_addons
 from hyperpod_dpd.spec import Deployment
 from hyperpod_dpd.status.observation import Answer, Row, State
 from hyperpod_dpd.status.outside import Outside
@@ -15,15 +16,20 @@ def eks_name(deployment: Deployment) -> str:
 
 
 def eks(deployment: Deployment, outside: Outside) -> Iterator[Answer]:
-    """Yield a row for the cluster and one per add-on."""
+    """Yield a row for the cluster and one per add-on of the cluster or, where it is its own, of the deployment."""
     client = outside.account.client("eks")
     name = eks_name(deployment)
     cluster = client.describe_cluster(name=name)["cluster"]
     yield _row("EKS", name, cluster, f"Kubernetes {cluster.get('version', 'unknown')}")
-    for page in client.get_paginator("list_addons").paginate(clusterName=name):
-        for addon_name in page["addons"]:
-            addon = client.describe_addon(clusterName=name, addonName=addon_name)["addon"]
-            yield _row("add-on", addon_name, addon, str(addon.get("addonVersion", "")))
+    pages = client.get_paginator("list_addons").paginate(clusterName=name)
+    running = [addon_name for page in pages for addon_name in page["addons"]]
+    wanted = [] if deployment.cluster.existing else [row.name for row in installed_addons(deployment)]
+    for addon_name in (each for each in wanted if each not in running):
+        detail = "the deployment installs it, and it is not on the cluster"
+        yield Row(kind="add-on", name=addon_name, state=State.ILL, word="absent", detail=detail)
+    for addon_name in running:
+        addon = client.describe_addon(clusterName=name, addonName=addon_name)["addon"]
+        yield _row("add-on", addon_name, addon, str(addon.get("addonVersion", "")))
 
 
 def _row(kind: str, name: str, found: dict[str, Any], version: str) -> Row:
