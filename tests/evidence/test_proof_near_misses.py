@@ -108,6 +108,29 @@ SHORT: dict[str, tuple[Case, list[str]]] = {
         case(told(""), target=NEVER),
         ["threshold-inverted"],
     ),
+    "prefillers computed another's, and the answer says that it stayed": (
+        case(
+            short=short(decision="direct"), quiet=told("", prefill="vllm:prompt_tokens_total 30\n", decode="")
+        ),
+        [],
+    ),
+    "never, and the router counted a hand-off of which prefillers show nothing": (
+        case(told(WENT, prefill=""), target=NEVER),
+        ["threshold-inverted"],
+    ),
+    "never, and the router counted a fallback of which prefillers show nothing": (
+        case(told(TIMEOUT, prefill=""), target=NEVER),
+        ["threshold-inverted"],
+    ),
+    "never, prefillers compute another's, and the answer says that it stayed": (
+        case(
+            reading(None),
+            target=replace(NEVER, router_metrics=False),
+            quiet=SHORT_UNSEEN,
+            long=(short(words=4608, prompt_tokens=4608, decision="direct"),),
+        ),
+        [],
+    ),
     "prefillers computed less": (
         case(reading(None), quiet=reading(None, "vllm:prompt_tokens_total 29\n", ""), target=BLIND),
         [],
