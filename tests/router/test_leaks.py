@@ -79,15 +79,19 @@ def test_a_decoder_that_never_received_anything_is_another_case() -> None:
     assert not case.leaking()
 
 
-def test_landing_refutes_what_was_not_larger() -> None:
+def test_landing_refutes_what_was_not_larger(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     case = Case()
     case.lands(4)
     for _ in range(EVIDENCE):
         case.is_dry(8)
     case.lands(4)
     assert case.leaking()
+    assert "takes hand-offs again" not in caplog.text
     case.lands(8)
     assert not case.leaking()
+    case.lands(8)
+    assert caplog.text.count("takes hand-offs again") == 1
     assert case.gauge("dpd_router_suspected_chunks") == 0
 
 
@@ -102,6 +106,16 @@ def test_waiting_for_the_room_of_others_is_no_evidence() -> None:
     for _ in range(EVIDENCE):
         case.is_dry(4)
     assert case.leaking()
+
+
+@pytest.mark.parametrize(("held", "leaking"), [(50, True), (51, False)])
+def test_half_of_the_buffer_may_be_held_by_others(held: int, leaking: bool) -> None:
+    case = Case()
+    case.lands(4)
+    case.handoff(held)
+    for _ in range(EVIDENCE):
+        case.is_dry(10)
+    assert case.leaking() == leaking
 
 
 def test_a_restart_ends_the_case_and_takes_its_hand_offs_out_of_it() -> None:

@@ -6,8 +6,8 @@ import zmq
 import zmq.asyncio
 
 from dpd_router.metrics import Metrics
-from dpd_router.notifications import MAX_MESSAGE_BYTES, REMEMBERED, Notifications, NotificationSocket
-from dpd_router.tasks import Supervisor
+from dpd_router.notifications import BATCH, MAX_MESSAGE_BYTES, REMEMBERED, Notifications, NotificationSocket
+from dpd_router.tasks import Supervisor, cancelled
 from tests.router.support import LIMIT_SECONDS
 
 
@@ -86,9 +86,28 @@ async def test_socket_survives_floods_and_oversized_messages() -> None:
         async with asyncio.timeout(LIMIT_SECONDS):
             await complete.wait()
         assert counted(metrics, "unknown") == 300
+        assert counted(metrics, "malformed") == 0  # what is too large is not even read
     finally:
         context.destroy(linger=0)
         await socket.stop()
+
+
+async def test_a_flood_lets_others_run_after_every_batch() -> None:
+    class Flood:
+        """Always has a message, so that to receive never waits."""
+
+        async def recv(self) -> bytes:
+            return message("unknown")
+
+    metrics = Metrics()
+    socket = NotificationSocket(Notifications(metrics), Supervisor(), "127.0.0.1", 0)
+    reading = asyncio.create_task(socket._read(Flood()))  # type: ignore[arg-type]
+    read = []
+    for _ in range(3):
+        await asyncio.sleep(0)
+        read.append(counted(metrics, "unknown"))
+    assert read == [BATCH, 2 * BATCH, 3 * BATCH]
+    await cancelled(reading)
 
 
 async def test_port_in_use_is_an_error() -> None:
