@@ -24,13 +24,22 @@ def deployment() -> Deployment:
     return load(ROOT / "deployments/llama-3.3-70b-p5.yaml").deployment
 
 
+_LAST_TIMEOUT = "            - --shutdown-grace-seconds=600\n"
+
+_PATIENCE = "".join(
+    f"            - --{name}-seconds=60\n" for name in ("connect-timeout", "health-timeout", "buffer-wait")
+)
+"""For a router whose workers may stand still for a moment, as this machine does: what has ended refuses at once."""
+
+
 def copied(
     folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]], profile: str = "self-managed"
 ) -> Path:
-    """Copy a rendered profile into `folder` with texts of its files replaced."""
+    """Copy a rendered profile into `folder` with texts of its files replaced and a patient router."""
     target = folder / profile
     shutil.copytree(RENDERED / profile, target)
-    for name, replacements in edits.items():
+    patient = ("router.yaml", [(_LAST_TIMEOUT, _LAST_TIMEOUT + _PATIENCE)])
+    for name, replacements in (*edits.items(), patient):
         text = (target / name).read_text(encoding="utf-8")
         for old, new in replacements:
             assert old in text, f"{name} holds no {old!r}"
