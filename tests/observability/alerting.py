@@ -48,7 +48,6 @@ def accepted(configuration: Mapping[str, Any], folder: Path) -> str:
 
 def publishing_to(service: Any, configuration: dict[str, Any]) -> dict[str, Any]:
     """Return `configuration` with the stand-in for SNS behind it, and without the half minute of waiting."""
-    # long enough for the alert that silences another one to be known first
     configuration["route"]["group_wait"] = "1s"
     (receiver,) = configuration["receivers"]
     (target,) = receiver["sns_configs"]

@@ -1,6 +1,8 @@
 """Several simulated engines on this machine, each like a pod with an address of its own."""
 
 import asyncio
+import itertools
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +18,8 @@ from dpd_simulator.step_times import StepTimes
 ROUTER_HTTP_PORT = 8081
 NOTIFICATION_PORT = 7500
 _HIGHEST_OCTET = 254
+# processes whose second octets are the same by chance begin at different places, so it is unseeded
+_thirds = itertools.cycle(random.SystemRandom().sample(range(_HIGHEST_OCTET + 1), _HIGHEST_OCTET + 1))
 
 
 class SimulatedCluster:
@@ -132,9 +136,12 @@ class SimulatedCluster:
 
 
 def _free_net() -> str:
-    """Three octets under 127 that nobody listens on; the choice must differ between processes, so it is unseeded."""
-    generator = random.SystemRandom()
+    """Three octets under 127 that nobody listens on.
+
+    Processes that choose at the same time differ in the second octet, clusters of one process in the third: what is chosen
+    is listened on only later.
+    """
     while True:
-        net = f"127.{generator.randint(1, _HIGHEST_OCTET)}.{generator.randint(0, _HIGHEST_OCTET)}"
+        net = f"127.{1 + os.getpid() % _HIGHEST_OCTET}.{next(_thirds)}"
         if can_listen(f"{net}.1", NOTIFICATION_PORT) and can_listen(f"{net}.1", ROUTER_HTTP_PORT):
             return net
