@@ -16,7 +16,7 @@ from hyperpod_dpd.preflight.checks import ALL, CHECKS, GATE
 from hyperpod_dpd.preflight.quota import QUOTA_CALLS
 from hyperpod_dpd.preflight.report import Report, Status
 from hyperpod_dpd.preflight.runner import preflight
-from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin, Spot
+from hyperpod_dpd.spec import Deployment, FolderOrigin, HubOrigin, LoadBalancer, Spot
 from tests.preflight.aws import ACCOUNT_ID, NOW, Refusal, TableAccount, Web, WebAnswer
 from tests.preflight.healthy import PLAN, VPC, deployments, healthy, quota, web
 from tests.support.deployments import ROOT, changed
@@ -35,6 +35,8 @@ class Planted:
     says: tuple[str, ...]
     """Texts that the message must hold: what was given, computed, the limit, the fix."""
     path: str
+    besides: tuple[str, ...] = ()
+    """Paths of everything else that the check finds then."""
     deployment: str = "default"
     changes: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[Call, Any] = field(default_factory=dict)
@@ -397,6 +399,7 @@ PLANTED = {
     "zone-unseen": Planted(
         check="PRE-ZON-001",
         path="network.gpu_zone_id",
+        besides=("network.cluster_zone_ids[0]",),
         answers={
             ("ec2", "DescribeAvailabilityZones"): {
                 "AvailabilityZones": [
@@ -410,6 +413,7 @@ PLANTED = {
     "wrong-zone": Planted(
         check="PRE-ZON-002",
         path="hyperpod.instance_groups[0].instance_type",
+        besides=("hyperpod.instance_groups[1].instance_type",),
         answers={
             ("ec2", "DescribeInstanceTypeOfferings"): {
                 "InstanceTypeOfferings": [
@@ -587,6 +591,7 @@ PLANTED = {
     "existing-subnet-elsewhere": Planted(
         check="PRE-NET-001",
         path="hyperpod.instance_groups[0].zone_id",
+        besides=("hyperpod.instance_groups[1].zone_id",),
         deployment="existing",
         answers=_but(("ec2", "DescribeSubnets"), AvailabilityZoneId="use1-az2"),
         says=("`subnet-0123456789abcdef0` in `use1-az2`",),
@@ -654,6 +659,7 @@ PLANTED = {
     "vpc-system-subnets-in-another-order": Planted(
         check="PRE-NET-003",
         path="network.existing.system_subnet_ids[0]",
+        besides=("network.existing.system_subnet_ids[1]",),
         deployment="vpc",
         changes={"network__existing__system_subnet_ids": VPC.system_subnet_ids[::-1]},
         says=(f"given `{VPC.system_subnet_ids[1]}`", "it is in `use1-az4`", "limit `use1-az6`"),
@@ -689,6 +695,10 @@ PLANTED = {
     "vpc-without-a-way-out": Planted(
         check="PRE-NET-005",
         path="network.existing.gpu_subnet_id",
+        besides=(
+            "network.existing.system_subnet_ids[0]",
+            "network.existing.system_subnet_ids[1]",
+        ),
         deployment="vpc-of-operator",
         answers=_default_route(),
         says=("no default route", "`rtb-main`, and `egress: nat`"),
@@ -696,6 +706,10 @@ PLANTED = {
     "vpc-with-a-way-to-nowhere": Planted(
         check="PRE-NET-005",
         path="network.existing.system_subnet_ids[0]",
+        besides=(
+            "network.existing.gpu_subnet_id",
+            "network.existing.system_subnet_ids[1]",
+        ),
         deployment="vpc-of-operator",
         answers=_default_route({"NatGatewayId": "nat-1", "State": "blackhole"}),
         says=("its state is `blackhole`",),
@@ -703,6 +717,10 @@ PLANTED = {
     "vpc-with-public-routes": Planted(
         check="PRE-NET-005",
         path="network.existing.system_subnet_ids[1]",
+        besides=(
+            "network.existing.gpu_subnet_id",
+            "network.existing.system_subnet_ids[0]",
+        ),
         deployment="vpc-of-operator",
         answers=_default_route({"GatewayId": "igw-1"}),
         says=("internet gateway", "computed `igw-1`"),
@@ -710,6 +728,10 @@ PLANTED = {
     "vpc-without-s3": Planted(
         check="PRE-NET-005",
         path="network.existing.gpu_subnet_id",
+        besides=(
+            "network.existing.system_subnet_ids[0]",
+            "network.existing.system_subnet_ids[1]",
+        ),
         deployment="vpc",
         answers=_rows(("ec2", "DescribeVpcEndpoints"), 0, RouteTableIds=["rtb-public"]),
         says=(
@@ -943,6 +965,7 @@ PLANTED = {
     "secret-absent": Planted(
         check="PRE-SEC-001",
         path="model.source.token_secret",
+        besides=("routing.api_keys_secret",),
         deployment="hub",
         answers={("secretsmanager", "DescribeSecret"): Refusal(code="ResourceNotFoundException")},
         says=(
@@ -986,6 +1009,7 @@ PLANTED = {
     "secret-deleted": Planted(
         check="PRE-SEC-001",
         path="model.source.token_secret",
+        besides=("routing.api_keys_secret",),
         deployment="hub",
         answers={("secretsmanager", "DescribeSecret"): {"Name": "hub-token", "DeletedDate": NOW}},
         says=("scheduled for deletion", "restore-secret"),
@@ -1145,15 +1169,16 @@ def test_healthy_account_has_nothing_to_mend_and_nothing_unknown(name: str) -> N
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_problem_is_found_with_its_numbers_and_its_fix(name: str) -> None:
+def test_planted_problem_is_found_with_its_numbers_and_its_fix_and_nothing_beside_it(name: str) -> None:
     planted = PLANTED[name]
     checks = [check for check in CHECKS if check.id == planted.check]
     report = preflight(planted.altered(), planted.account(), checks=checks, gate=GATE)
-    (finding,) = [
-        finding
-        for finding in report.findings
-        if (finding.rule, finding.problem.path) == (planted.check, planted.path)
-    ]
+    assert sorted(finding.problem.path for finding in report.findings) == sorted(
+        (planted.path, *planted.besides)
+    )
+    assert {finding.rule for finding in report.findings} == {planted.check}
+    assert [gap.message for _, gap in report.gaps] == []
+    (finding,) = (finding for finding in report.findings if finding.problem.path == planted.path)
     for text in planted.says:
         assert text in finding.message
     assert ". help: " in finding.message
@@ -1164,6 +1189,12 @@ def test_planted_problem_is_found_with_its_numbers_and_its_fix(name: str) -> Non
 
 def test_every_check_has_a_planted_problem() -> None:
     assert {planted.check for planted in PLANTED.values()} == {check.id for check in ALL}
+
+
+def test_a_load_balancer_without_a_certificate_has_none_to_look_at() -> None:
+    deployment = changed(deployments()["default"], routing__load_balancer=LoadBalancer())
+    report = preflight(deployment, TableAccount(healthy(), web=web), checks=[by_id("PRE-TLS-001")], gate=GATE)
+    assert not report.findings
 
 
 def test_several_problems_are_found_at_once() -> None:

@@ -130,6 +130,23 @@ def test_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--profile" in gap.fix
 
 
+@pytest.mark.parametrize("url", ["http://hub.example/x", "ftp://hub.example/x", "file:///etc/passwd"])
+def test_only_https_leaves_this_machine(url: str) -> None:
+    account = AwsAccount(region="us-east-1")
+    with pytest.raises(ValueError, match="only https leaves this machine"):
+        account.head(url, headers={"Authorization": "Bearer secret"})
+    with pytest.raises(ValueError, match="only https leaves this machine"):
+        account.get(url)
+
+
+def test_a_client_is_of_the_accounts_region_unless_another_is_named() -> None:
+    session = boto3.Session(aws_access_key_id="testing", aws_secret_access_key="testing")
+    account = AwsAccount(region="us-west-2", session=session)
+    assert account.client("ec2").meta.region_name == "us-west-2"
+    assert account.client("ec2", region="eu-west-1").meta.region_name == "eu-west-1"
+    assert account.client("ec2") is account.client("ec2", region="us-west-2")
+
+
 def _local_account(monkeypatch: pytest.MonkeyPatch, port: int) -> AwsAccount:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
     session = boto3.Session(aws_access_key_id="testing", aws_secret_access_key="testing")
