@@ -437,3 +437,86 @@ PATIENCE: dict[str, tuple[Case, float]] = {
 def test_counters_are_awaited_that_would_tell_more(name: str) -> None:
     given, seconds = PATIENCE[name]
     assert run._patience(given) == seconds
+
+
+# More prompts ----------------------------------------------------------------------------------------------------------
+
+IDLE = reading(decode="")
+
+
+def long(**changes: Any) -> tuple[Sent, ...]:
+    return (replace(short(words=4608, prompt_tokens=4608), **changes),)
+
+
+@pytest.mark.parametrize(
+    ("given", "too_short"),
+    [
+        (case(), False),
+        (case(long=long(prompt_tokens=4096)), False),
+        (case(long=long(prompt_tokens=4095)), True),
+        (case(long=long(prompt_tokens=4095), target=NEVER), False),
+        (case(long=NO_ANSWER), False),
+    ],
+)
+def test_a_prompt_is_too_short_that_was_answered_and_does_not_reach_the_threshold(
+    given: Case, too_short: bool
+) -> None:
+    assert given.is_too_short is too_short
+
+
+@pytest.mark.parametrize(
+    ("given", "too_late"),
+    [
+        (case(), False),
+        (case(told(TIMEOUT)), True),
+        (case(fallback("prefill_timeout")), True),
+        (case(fallback("decoder_gone")), False),
+        (case(told(TIMEOUT + WENT)), False),
+        (case(told(TIMEOUT + STAYED)), False),
+        (case(told(TIMEOUT), long=NO_ANSWER), False),
+    ],
+)
+def test_a_hand_off_came_too_late_by_time_alone(given: Case, too_late: bool) -> None:
+    assert given.came_too_late is too_late
+
+
+@pytest.mark.parametrize(
+    ("given", "worth"),
+    [
+        (case(), False),
+        (case(IDLE), True),
+        (case(IDLE, target=NEVER), False),
+        (case(IDLE, long=NO_ANSWER), False),
+        (case(reading(WELL_ROUTER + STAYED, decode="")), False),
+        (case(reading(WELL_ROUTER + TIMEOUT, decode="")), False),
+        (case(fallback("first_token_text_unknown")), True),
+        (case(fallback("decoder_gone")), False),
+        (case(told("")), True),
+        (case(reading(None), target=BLIND), False),
+    ],
+)
+def test_more_prompts_are_sent_where_they_may_tell_more(given: Case, worth: bool) -> None:
+    assert given.is_worth_another_try is worth
+
+
+@pytest.mark.parametrize(
+    ("prefill", "go_on"),
+    [
+        ("vllm:prompt_tokens_total 1\n", True),
+        ("lmcache:num_stored_tokens_total 1\n", True),
+        ("vllm:prompt_tokens_total 0\nlmcache:num_stored_tokens_total 0\n", False),
+    ],
+)
+def test_prefills_go_on_where_tokens_are_computed_or_stored(prefill: str, go_on: bool) -> None:
+    assert case(reading(prefill=prefill)).prefills_go_on is go_on
+
+
+def test_what_was_counted_is_ours_where_the_answers_say_so_too() -> None:
+    assert found(case(told(TIMEOUT), long=long(decision="fallback"))) == ["transfer-failed"]
+    assert found(case(told(TIMEOUT + WELL_ROUTER), long=long(decision="disaggregated"))) == []
+
+
+def test_nixl_connector_behind_aws_s_router_needs_no_lmcache() -> None:
+    busy = reading(None, prefill="vllm:prompt_tokens_total 4608\n", decode=OLD_HITS)
+    target = replace(NIXL, router_metrics=False)
+    assert found(case(busy, target=target, quiet=SHORT_UNSEEN)) == []
