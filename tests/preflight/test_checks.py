@@ -621,6 +621,20 @@ PLANTED = {
             "write `cidrs: [10.20.0.0/16, 100.64.0.0/16]`",
         ),
     ),
+    "vpc-with-a-range-that-nobody-names": Planted(
+        check="PRE-NET-002",
+        path="network.existing.cidrs",
+        deployment="vpc",
+        changes={"network__existing__cidrs": ("10.20.0.0/16",)},
+        says=("computed the list lacks 100.64.0.0/16. help", "write `cidrs: [10.20.0.0/16, 100.64.0.0/16]`"),
+    ),
+    "vpc-without-a-range-that-is-named": Planted(
+        check="PRE-NET-002",
+        path="network.existing.cidrs",
+        deployment="vpc",
+        changes={"network__existing__cidrs": ("10.20.0.0/16", "100.64.0.0/16", "10.99.0.0/16")},
+        says=("computed the list names 10.99.0.0/16, which the VPC does not have",),
+    ),
     "vpc-without-names": Planted(
         check="PRE-NET-002",
         path="network.existing.vpc_id",
