@@ -15,15 +15,12 @@ import pytest
 
 from hyperpod_dpd.evidence.proof import Target, prove, run, web
 from hyperpod_dpd.evidence.proof.connection import Tried
-from hyperpod_dpd.evidence.proof.web import Deadline
+from hyperpod_dpd.evidence.proof.web import Answer, Deadline, NoAnswerError, ask
 
 THRESHOLD_TOKENS = 512
 
 TIMEOUT_SECONDS = 600.0
 """Of a proof here: more than any machine stands still for."""
-
-SHARE_FOR_PROMPTS = 0.95
-"""A little more than what may be waited for prompts; the rest is for the last reading."""
 
 
 @dataclass
@@ -33,13 +30,11 @@ class Deployment:
     Attributes:
         readings: times that the prefiller can be read after a long prompt; then it says nothing any more, and time passes.
         unread: which of all readings fails, the first being 0; None: none.
-        answers_long_prompts: whether the endpoint does; where not, time passes.
         time_passes: is called when it does.
     """
 
     readings: int = 1000
     unread: int | None = None
-    answers_long_prompts: bool = True
     url: str = ""
     time_passes: Callable[[], None] = lambda: None
     prefilled_tokens: int = 0
@@ -57,18 +52,14 @@ class Deployment:
             "expects_efa": False,
             "statistics_seconds": 60.0,
             "timeout_seconds": TIMEOUT_SECONDS,
+            "request_seconds": TIMEOUT_SECONDS,
         }
         return Target(**{**given, **changes})
 
-    def prefill(self, tokens: int) -> bool:
-        """Compute a prompt; return whether it is answered."""
-        if tokens < THRESHOLD_TOKENS:
-            return True
-        if not self.answers_long_prompts:
-            self.time_passes()
-            return False
-        self.prefilled_tokens += tokens
-        return True
+    def prefill(self, tokens: int) -> None:
+        """Compute a prompt."""
+        if tokens >= THRESHOLD_TOKENS:
+            self.prefilled_tokens += tokens
 
     def counters(self, path: str) -> str | None:
         """Return the counters of a worker, which began long before the proof; None where they cannot be had."""
@@ -98,9 +89,8 @@ def serving(deployment: Deployment) -> Iterator[Deployment]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             tokens = len(body["prompt"].split())
             usage = {"prompt_tokens": tokens, "completion_tokens": body["max_tokens"]}
-            # otherwise the connection ends without a word
-            if deployment.prefill(tokens):
-                self._answer(200, json.dumps({"choices": [{"text": "x"}], "usage": usage}))
+            deployment.prefill(tokens)
+            self._answer(200, json.dumps({"choices": [{"text": "x"}], "usage": usage}))
 
         def _answer(self, status: int, text: str) -> None:
             self.send_response(status)
@@ -135,17 +125,27 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Let a share of the time for a proof pass, on the clock of its limits."""
+    """Let seconds pass on the clock of a proof's limits."""
     passed: list[float] = []
 
     def now() -> float:
         return time.monotonic() + sum(passed)
 
-    def passes(share: float) -> None:
-        passed.append(share * TIMEOUT_SECONDS)
-
     monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=now))
-    return passes
+    return passed.append
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]) -> None:
+    """Let the endpoint say nothing to long prompts, for as long as it is asked."""
+
+    def asked(url: str, *, seconds: float, body: Any = None, **more: Any) -> Answer:
+        if len(body["prompt"].split()) < THRESHOLD_TOKENS:
+            return ask(url, seconds=seconds, body=body, **more)
+        passes(seconds)
+        raise NoAnswerError(f"no answer within {seconds:.0f} seconds")
+
+    monkeypatch.setattr("hyperpod_dpd.evidence.proof.send.ask", asked)
 
 
 def found(deployment: Deployment, **changes: Any) -> list[str]:
@@ -156,7 +156,7 @@ def found(deployment: Deployment, **changes: Any) -> list[str]:
 def test_a_reading_that_the_limit_cuts_off_does_not_hide_what_was_counted(
     passes: Callable[[float], None],
 ) -> None:
-    with serving(Deployment(readings=1, time_passes=partial(passes, 1.0))) as deployment:
+    with serving(Deployment(readings=1, time_passes=partial(passes, TIMEOUT_SECONDS))) as deployment:
         assert found(deployment) == ["keys-differ"]
 
 
@@ -179,17 +179,14 @@ def test_a_prefiller_that_is_read_a_moment_later_is_judged_by_that() -> None:
         assert found(deployment, statistics_seconds=0.1) == ["keys-differ"]
 
 
-def test_an_endpoint_that_says_nothing_until_the_end_is_not_taken_for_one_without_decoders(
-    passes: Callable[[float], None],
-) -> None:
-    silent = Deployment(answers_long_prompts=False, time_passes=partial(passes, SHARE_FOR_PROMPTS))
-    with serving(silent) as deployment:
+@pytest.mark.usefixtures("silent")
+def test_an_endpoint_that_says_nothing_until_the_end_is_not_taken_for_one_without_decoders() -> None:
+    with serving(Deployment()) as deployment:
         assert found(deployment) == ["no-answer"]
 
 
-def test_a_forbidden_connection_is_tried_while_there_is_time(
-    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
-) -> None:
+@pytest.mark.usefixtures("silent")
+def test_a_forbidden_connection_is_tried_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
     left = []
 
     def attempt(_: str, deadline: Deadline) -> Tried:
@@ -197,8 +194,7 @@ def test_a_forbidden_connection_is_tried_while_there_is_time(
         return Tried.BLOCKED
 
     monkeypatch.setattr(run, "attempt", attempt)
-    silent = Deployment(answers_long_prompts=False, time_passes=partial(passes, SHARE_FOR_PROMPTS))
-    with serving(silent) as deployment:
+    with serving(Deployment()) as deployment:
         found(deployment, forbidden="127.0.0.1:1")
     # in what is left after such an endpoint, every connection would pass for blocked
     assert min(left) > TIMEOUT_SECONDS / 2
