@@ -39,6 +39,8 @@ def _pod(container: str, extra: str = "") -> str:
         "image: vllm/vllm-openai:v0.25.1\nargs: [--model=m, --tensor-parallel-size=4]",
         "command: [/bin/sh, -c, 'ulimit -l unlimited && exec vllm serve m --tensor-parallel-size 4']",
         "command: [/bin/sh, /etc/start.sh]\nargs: [vllm, serve, m, --tensor-parallel-size, '4']",
+        "command: [/bin/sh, /opt/exec]\nargs: [vllm, serve, m, --tensor-parallel-size, '4']",
+        "command: [bash, -x, -c, 'vllm serve m --tensor-parallel-size 4']",
         "command: [bash, -lc]\nargs:\n  - |\n    # start\n    vllm serve m \\\n      --tensor-parallel-size 4 &\n    wait\n",
         "command: [sh, -c, 'exec vllm serve m --tensor-parallel-size ${RANKS}']\nenv: [{name: RANKS, value: '4'}]",
         "command: [vllm, serve, m, --tensor-parallel-size, $(RANKS)]\nenv: [{name: RANKS, value: '4'}]",
@@ -50,6 +52,8 @@ def _pod(container: str, extra: str = "") -> str:
         "image",
         "shell",
         "launcher",
+        "launcher-like-an-option",
+        "several-options",
         "script",
         "shell-variable",
         "variable",
@@ -59,6 +63,21 @@ def test_vllm_is_found_however_it_is_started(container: str) -> None:
     worker = _worker(_pod(container))
     assert worker.tensor_parallel == 4
     assert (worker.arguments.positional[0].text if worker.arguments.positional else None) in {"m", None}
+
+
+def test_what_nobody_says_is_the_programs_own() -> None:
+    worker = _worker(_pod("command: [vllm, serve, m]"))
+    assert (worker.http_port, worker.tensor_parallel, worker.port_epochs) == (8000, 1, 1)
+    assert (worker.chunk_tokens, worker.prefix_caching, worker.buffer) == (256, True, None)
+    assert _worker(_pod("command: [vllm, serve, m, --port, '9000']")).http_port == 9000
+
+
+@pytest.mark.parametrize(
+    ("given", "epochs"), [("1", 1), ("8", 8), ("0", 1), ("-1", 1), ("eight", 1), ("1000000000", 1)]
+)
+def test_ranges_of_ports_are_a_small_number_or_one(given: str, epochs: int) -> None:
+    worker = _worker(_pod(f"command: [vllm, serve, m]\nenv: [{{name: DPD_PORT_EPOCHS, value: '{given}'}}]"))
+    assert worker.port_epochs == epochs
 
 
 def test_words_of_a_script_know_their_lines() -> None:

@@ -51,6 +51,13 @@ def test_what_cannot_be_accepted_is_said_at_once() -> None:
     ]
 
 
+def test_an_error_is_never_accepted() -> None:
+    (faults,) = (path for path in _FAULTS if path.name.startswith("01-"))
+    report = lint_documents(read([faults]), accept={"DPD-LINT-101"})
+    assert "DPD-LINT-101" in {finding.rule for finding in report.errors}
+    assert report.accepted == ()
+
+
 @pytest.mark.parametrize("folder", _RENDERED, ids=lambda path: "/".join(path.parts[-2:]))
 def test_rendered_profile_has_no_error_and_nothing_unknown(folder: Path) -> None:
     report = _linted(folder)
