@@ -272,6 +272,14 @@ HANDED: dict[str, tuple[Case, list[str]]] = {
         case(told(WELL_ROUTER.replace('threshold"} 1', 'threshold"} 2').replace("} 8", "} 15"))),
         [],
     ),
+    "the router saw a miss, whatever decoders report": (
+        case(told(WELL_ROUTER.replace("full", "miss"))),
+        ["keys-differ"],
+    ),
+    "a reason that was never counted is none": (
+        case(told(STAYED.replace("below_threshold", "tokenize_failed").replace("} 1", "} 0"), prefill="")),
+        ["nothing-moved"],
+    ),
     "nothing was decided": (case(told("", decode="", prefill="")), ["nothing-moved"]),
 }
 
