@@ -73,7 +73,10 @@ EXAMPLES = (
             Bad(
                 case={"serving.baseline.max_num_seqs": 513},
                 at="serving.baseline.tuned_max_num_batched_tokens",
-                mentions=("`tuned_max_num_batched_tokens: 512`",),
+                mentions=(
+                    "`tuned_max_num_batched_tokens: 512` with `max_num_seqs: 513`",
+                    "set `tuned_max_num_batched_tokens` to at least 513",
+                ),
             ),
         ),
     ),
@@ -365,6 +368,8 @@ EXAMPLES = (
         good=(
             {"serving.transfer.port_epochs": 12},
             {"serving.transfer.init_port_base": 7501, "serving.transfer.alloc_port_base": 7600},
+            # 7236-7299 ends where 7300-7363 begins
+            {"serving.transfer.alloc_port_base": 7236},
             {**_NIXL, "serving.transfer.alloc_port_base": 7300},
         ),
         bad=(
@@ -381,9 +386,26 @@ EXAMPLES = (
                 ),
             ),
             Bad(
+                case={"serving.transfer.alloc_port_base": 7350},
+                at="serving.transfer.alloc_port_base",
+                mentions=("7300-7363 and 7350-7413", "`alloc_port_base: 7364`"),
+            ),
+            # the next 64 ports end before 7500
+            Bad(
+                case={"serving.transfer.init_port_base": 7372, "serving.transfer.alloc_port_base": 7380},
+                at="serving.transfer.alloc_port_base",
+                mentions=("`alloc_port_base: 7436`",),
+            ),
+            # the next 64 ports begin at 7500
+            Bad(
+                case={"serving.transfer.init_port_base": 7436, "serving.transfer.alloc_port_base": 7430},
+                at="serving.transfer.alloc_port_base",
+                mentions=("`alloc_port_base: 7501`",),
+            ),
+            Bad(
                 case={"serving.transfer.init_port_base": 7990},
                 at="serving.transfer.init_port_base",
-                mentions=("port 8000",),
+                mentions=("port 8000", "7990-8053 (8 ranks × 8 epochs)"),
             ),
             Bad(
                 case={"serving.transfer.alloc_port_base": 8050},
@@ -407,6 +429,7 @@ EXAMPLES = (
                 mentions=(
                     "the prefill PD buffer",
                     "the decode PD buffer",
+                    "0.62 GiB, `max_model_len_tokens: 16384`",
                     "63 chunks",
                     "64 needed",
                     "10,485,760 bytes",
@@ -419,6 +442,11 @@ EXAMPLES = (
                 case={"serving.transfer.decode_pd_buffer_gib": 0.25},
                 at="serving.transfer.pd_buffer_gib",
                 mentions=("the decode PD buffer",),
+            ),
+            Bad(
+                case={"serving.transfer.decode_pd_buffer_gib": 0.01},
+                at="serving.transfer.pd_buffer_gib",
+                mentions=("1 chunks of",),
             ),
         ),
     ),
@@ -765,6 +793,13 @@ EXAMPLES = (
         good=(
             {"serving.engine.nixl": "0.8.1"},
             {"serving.engine.nixl": "0.9.0", "serving.tensor_parallel": 4},
+            {"serving.engine.nixl": "0.9", "serving.tensor_parallel": 4},
+            # 16 devices of a whole node are not too many
+            {
+                "serving.engine.nixl": "0.8.0",
+                "hyperpod.instance_groups.0.instance_type": "ml.p5en.48xlarge",
+                **_P5EN,
+            },
         ),
         bad=(
             Bad(
@@ -783,7 +818,7 @@ EXAMPLES = (
     ),
     Example(
         rule="DPD-SRV-311",
-        good=(_prefill(LD_LIBRARY_PATH="/opt/amazon/efa/lib:/usr/local/cuda/lib64"),),
+        good=(_prefill(LD_LIBRARY_PATH="/opt/amazon/efa/lib:/usr/local/cuda/lib64"), _prefill(HOME="$HOME")),
         bad=(
             Bad(
                 case=_prefill(LD_LIBRARY_PATH="/opt/amazon/efa/lib:${LD_LIBRARY_PATH}"),
@@ -827,7 +862,13 @@ EXAMPLES = (
                 ),
             ),
             Bad(
-                case={"serving.shared_memory_gib": 1664, "serving.huge_pages_mib": 1026},
+                case={"serving.shared_memory_gib": 1664, "serving.huge_pages_mib": 1024},
+                at="serving.shared_memory_gib",
+                besides=("serving.shared_memory_gib",),
+                mentions=("1791 GiB",),
+            ),
+            Bad(
+                case={"serving.shared_memory_gib": 1664, "serving.huge_pages_mib": 1025},
                 at="serving.shared_memory_gib",
                 besides=("serving.shared_memory_gib",),
                 mentions=("1790 GiB",),
@@ -980,6 +1021,7 @@ EXAMPLES = (
         good=(
             {**_OPERATOR, "hyperpod.instance_groups.0.taints": [{"key": "a", "effect": "PreferNoSchedule"}]},
             {**_OPERATOR, **_ONE_GROUP},
+            {**_OPERATOR, "serving.tensor_parallel": 4},
             {**_ONE_GROUP, "serving.tensor_parallel": 4},
         ),
         bad=(
@@ -1152,6 +1194,8 @@ EXAMPLES = (
         good=(
             {"serving.prefill.replicas": 9},
             {"serving.prefill.scaling": {"maximum": 3}},
+            # DPD-SRV-010 says this one
+            {"serving.prefill.scaling": {"maximum": 3}, "serving.decode.replicas": 0},
             {
                 "serving.prefill.scaling": {"minimum": 2, "maximum": 4},
                 "serving.decode.scaling": {"minimum": 2, "maximum": 2},
@@ -1280,7 +1324,7 @@ EXAMPLES = (
                     "platform.images.router": f"registry.example/router@sha256:{'1' * 64}",
                 },
                 at="platform.images.router",
-                mentions=("`dpd-router[otel]`",),
+                mentions=("`dpd-router[otel]`", "`router: registry.example/router@sha256:"),
             ),
             Bad(
                 case={
