@@ -39,6 +39,7 @@ NO_ANSWER = (Sent(words=1, seconds=9, problem="no answer within 9 seconds"),)
 STAYED = 'dpd_router_decisions_total{decision="direct",reason="below_threshold"} 1\n'
 WENT = 'dpd_router_decisions_total{decision="disaggregated",reason="threshold"} 1\n'
 TIMEOUT = 'dpd_router_decisions_total{decision="fallback",reason="notification_timeout"} 1\n'
+UNREPORTED = WELL_ROUTER.replace("full", "unreported")
 OLD_HITS = "vllm:external_prefix_cache_hits_total 4608\n"
 
 
@@ -278,6 +279,38 @@ HANDED: dict[str, tuple[Case, list[str]]] = {
     ),
     "a reason that was never counted is none": (
         case(told(STAYED.replace("below_threshold", "tokenize_failed").replace("} 1", "} 0"), prefill="")),
+        ["nothing-moved"],
+    ),
+    "the router saw a full hit, and counters of decoders lag behind": (
+        case(told(WELL_ROUTER, decode=WELL_DECODE.replace("hits_total 4608", "hits_total 3000"))),
+        [],
+    ),
+    "the router learned nothing, and decoders report it": (
+        case(told(UNREPORTED, decode=OLD_HITS + "lmcache:num_hit_tokens_total 1\n")),
+        [],
+    ),
+    "the router learned nothing, and LMCache loaded it": (
+        case(told(UNREPORTED, decode="lmcache:num_lookup_tokens_total 1\nlmcache:num_hit_tokens_total 1\n")),
+        [],
+    ),
+    "the router learned nothing, and NixlConnector pulled it": (
+        case(
+            told(
+                UNREPORTED, decode="lmcache:num_lookup_tokens_total 1\nvllm:nixl_xfer_time_seconds_count 1\n"
+            )
+        ),
+        [],
+    ),
+    "LMCache was asked for nothing": (
+        case(told(WELL_ROUTER, decode="vllm:prompt_tokens_total 4608\n")),
+        ["wrong-role-decode"],
+    ),
+    "LMCache was asked for nothing, and had no time to show it": (
+        case(told(WELL_ROUTER, decode="vllm:prompt_tokens_total 4608\n"), settled=False),
+        ["out-of-time"],
+    ),
+    "nothing was decided, whatever prefillers did that cannot be read": (
+        case(replace(told("", decode=""), workers={}, unreadable={PREFILLER: "no answer"})),
         ["nothing-moved"],
     ),
     "nothing was decided": (case(told("", decode="", prefill="")), ["nothing-moved"]),
