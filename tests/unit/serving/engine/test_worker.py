@@ -124,9 +124,11 @@ def test_workers_of_a_node_leave_room_for_the_node(instance: str, gpus: int, thr
     assert workers * share.memory_gib > 1024
 
 
-def test_node_share_of_more_gpus_than_a_node_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="has 8 GPUs, given 9"):
-        node_share(instance_type("ml.p5.48xlarge"), 9, 2)
+@pytest.mark.parametrize("gpus", [0, 9])
+def test_node_share_of_gpus_that_a_node_does_not_have_is_refused(gpus: int) -> None:
+    says = rf"`ml\.p5\.48xlarge` has 8 GPUs, given {gpus}\. help: use 1 to 8"
+    with pytest.raises(ValueError, match=says):
+        node_share(instance_type("ml.p5.48xlarge"), gpus, 2)
 
 
 @pytest.mark.parametrize("name", variations())
