@@ -313,6 +313,10 @@ HANDED: dict[str, tuple[Case, list[str]]] = {
         case(replace(told("", decode=""), workers={}, unreadable={PREFILLER: "no answer"})),
         ["nothing-moved"],
     ),
+    "NixlConnector sends no notifications": (
+        case(told(WELL_ROUTER.replace("} 8", "} 0"), decode=OLD_HITS), target=NIXL),
+        [],
+    ),
     "nothing was decided": (case(told("", decode="", prefill="")), ["nothing-moved"]),
 }
 
@@ -329,6 +333,21 @@ FABRIC: dict[str, tuple[Case, list[str]]] = {
     "nothing crossed, and nothing has to": (
         case(reading(efa_bytes=0), target=replace(TARGET, expects_efa=False)),
         [],
+    ),
+    "nothing crossed, because nothing was used": (
+        case(
+            reading(
+                WELL_ROUTER.replace("full", "miss"), decode=WELL_DECODE.replace(OLD_HITS, ""), efa_bytes=0
+            )
+        ),
+        ["keys-differ"],
+    ),
+    "nobody counts, and nothing was used": (
+        case(
+            reading(WELL_ROUTER.replace("full", "miss"), decode=WELL_DECODE.replace(OLD_HITS, "")),
+            target=replace(TARGET, efa_exporters_missing="no exporter's pod runs there"),
+        ),
+        ["keys-differ"],
     ),
     "as fast as AWS wants it": (case(retrieved=retrieved(1.0)), []),
     "a little slower": (case(retrieved=retrieved(0.99)), ["slow-transfer"]),
