@@ -283,6 +283,15 @@ def test_a_prompt_that_finds_no_room_in_the_buffer_in_time_is_computed_by_the_de
     assert calm.seconds < 10
 
 
+def test_prompt_that_gave_up_gives_no_room_back() -> None:
+    """The first holds the buffer until it is retrieved, after six seconds: the third finds as little as the second."""
+    impatient = dataclasses.replace(
+        _disaggregated(buffer_chunks=4, retrieve_seconds_per_token=5e-3), buffer_wait_seconds=0.25
+    )
+    outcome = simulate(impatient, _arrivals(0.0, 0.0, 1.5))
+    assert [request.disaggregated for request in outcome.requests] == [True, False, False]
+
+
 def test_the_router_waits_for_room_as_long_as_the_planner_says() -> None:
     assert Timeouts().buffer_wait_seconds == ROUTER_BUFFER_WAIT_SECONDS
 
@@ -386,7 +395,7 @@ def test_benchmark_ends_with_the_answer_that_it_waits_for() -> None:
         stop_on_whole_seconds=False,
     )
     outcome = simulate(_colocated(), loop)
-    assert len(outcome.requests) == 10
+    assert (len(outcome.requests), outcome.dropped) == (10, 1)  # the next one was issued at that moment
     assert outcome.seconds == pytest.approx(2.0)
 
 
