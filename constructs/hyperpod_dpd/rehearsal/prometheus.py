@@ -63,7 +63,9 @@ def faster(rules: str, factor: int) -> str:
     return yaml.safe_dump(document, width=10_000, sort_keys=False)
 
 
-def longest_blind_seconds(up: Sequence[Mapping[str, Any]], durations: Sequence[Mapping[str, Any]]) -> float:
+def longest_blind_seconds(
+    up: Sequence[Mapping[str, Any]], durations: Sequence[Mapping[str, Any]], *, of_seconds: float
+) -> float:
     """Return for how long at most nothing was known of a target, seconds.
 
     A scrape that was answered or refused says something of its target. One that was given up says something of the
@@ -72,7 +74,10 @@ def longest_blind_seconds(up: Sequence[Mapping[str, Any]], durations: Sequence[M
     Args:
         up: the matrix of `up`, as the API of Prometheus gives it.
         durations: that of `scrape_duration_seconds`, over the same time.
+        of_seconds: how long that time is; without any scrape nothing was known for all of it.
     """
+    if not up:
+        return of_seconds
     took = {(_target(series), at): float(seconds) for series in durations for at, seconds in series["values"]}
 
     def given_up(series: Mapping[str, Any], at: float, is_up: str) -> bool:
@@ -247,7 +252,7 @@ class Monitoring:
             (await self._query(http, "query", query=f"{name}[{math.ceil(seconds)}s]"))["result"]
             for name in ("up", "scrape_duration_seconds")
         ]
-        return longest_blind_seconds(up, durations)
+        return longest_blind_seconds(up, durations, of_seconds=seconds)
 
     async def _query(self, http: aiohttp.ClientSession, path: str, **parameters: str) -> Any:
         async with http.get(f"{self._url}/api/v1/{path}", params=parameters) as answer:
