@@ -192,15 +192,17 @@ def test_counters_that_come_late_accuse_only_whoever_had_the_time(
     assert found(case(busy, target=BLIND, quiet=SHORT_UNSEEN, settled=False)) == [unsettled]
 
 
-@pytest.mark.parametrize(("statistics_seconds", "settled"), [(0.02, True), (60.0, False)])
+@pytest.mark.parametrize(
+    ("statistics_seconds", "limit_seconds", "settled"), [(0.02, 60.0, True), (60.0, 0.2, False)]
+)
 def test_a_limit_that_ends_before_the_patience_does_is_noted(
-    statistics_seconds: float, settled: bool, monkeypatch: pytest.MonkeyPatch
+    statistics_seconds: float, limit_seconds: float, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     not_loaded = reading(decode="vllm:external_prefix_cache_hits_total 4608\n")
     monkeypatch.setattr(run, "read", lambda *_: not_loaded)
     monkeypatch.setattr(run, "POLL_SECONDS", 0.01)
     given = case(not_loaded, target=replace(TARGET, statistics_seconds=statistics_seconds, expects_efa=False))
-    assert run._settled(given, reading("", "", ""), Deadline(0.2)).settled is settled
+    assert run._settled(given, reading("", "", ""), Deadline(limit_seconds)).settled is settled
 
 
 def test_a_hand_off_that_the_router_does_not_judge_needs_the_workers_word() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator
+from typing import Any
 
 import openai
 import pytest
@@ -17,6 +18,8 @@ from tests.router.support import LIMIT_SECONDS, Rig, prompt, running
 LONG = shared_vocabulary().decode(prompt(900, 1))
 SHORT = "bada dogi"
 
+OPTIONS: dict[str, Any] = {"api_key": "unused", "max_retries": 0, "timeout": LIMIT_SECONDS}
+
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
@@ -26,14 +29,14 @@ async def rig() -> AsyncIterator[Rig]:
 
 @pytest.fixture
 async def client(rig: Rig) -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(base_url=f"{rig.base}/v1", api_key="unused", max_retries=0) as made:
+    async with AsyncOpenAI(base_url=f"{rig.base}/v1", **OPTIONS) as made:
         yield made
 
 
 @pytest.fixture
 async def direct(rig: Rig) -> AsyncIterator[AsyncOpenAI]:
     base_url = f"{rig.cluster.decoders[0].url}/v1"
-    async with AsyncOpenAI(base_url=base_url, api_key="unused", max_retries=0) as made:
+    async with AsyncOpenAI(base_url=base_url, **OPTIONS) as made:
         yield made
 
 
