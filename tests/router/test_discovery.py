@@ -97,18 +97,24 @@ async def test_watch_that_ends_is_followed_by_a_new_list(
     await until(lambda: urls(pool) == {"http://10.0.0.1:8000"})
 
 
-async def test_watch_that_is_gone_at_once_is_followed_by_a_list_after_a_pause(
-    api: tuple[ApiServer, str], pool: Pool, discovery: Discovery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Collect for how long discovery means to wait, without waiting."""
+    found: list[float] = []
     sleep = asyncio.sleep
 
     async def pause(seconds: float) -> None:
         if seconds:
-            pauses.append(seconds)
+            found.append(seconds)
         await sleep(0)
 
     monkeypatch.setattr("dpd_router.discovery.asyncio.sleep", pause)
+    return found
+
+
+async def test_watch_that_is_gone_at_once_is_followed_by_a_list_after_a_pause(
+    api: tuple[ApiServer, str], discovery: Discovery, pauses: list[float]
+) -> None:
     server, _ = api
     server.expired_watches = 4
     await discovery.start()
@@ -138,17 +144,8 @@ async def of_decoders(
 
 
 async def test_api_server_that_stays_away_is_asked_less_and_less(
-    of_decoders: tuple[ApiServer, Discovery], monkeypatch: pytest.MonkeyPatch
+    of_decoders: tuple[ApiServer, Discovery], pauses: list[float]
 ) -> None:
-    pauses: list[float] = []
-    sleep = asyncio.sleep
-
-    async def pause(seconds: float) -> None:
-        if seconds:
-            pauses.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr("dpd_router.discovery.asyncio.sleep", pause)
     server, discovery = of_decoders
     server.fail = 6
     await discovery.start()
