@@ -31,6 +31,13 @@ _PATIENCE = "".join(
 )
 """For a router whose workers may stand still for a moment, as this machine does: what has ended refuses at once."""
 
+_READINESS = "            timeoutSeconds: 2\n            failureThreshold: 2\n"
+_PATIENT = [
+    (_LAST_TIMEOUT, _LAST_TIMEOUT + _PATIENCE),
+    # and so may the router
+    (_READINESS, _READINESS.replace("timeoutSeconds: 2", "timeoutSeconds: 60")),
+]
+
 
 def copied(
     folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]], profile: str = "self-managed"
@@ -38,8 +45,7 @@ def copied(
     """Copy a rendered profile into `folder` with texts of its files replaced and a patient router."""
     target = folder / profile
     shutil.copytree(RENDERED / profile, target)
-    patient = ("router.yaml", [(_LAST_TIMEOUT, _LAST_TIMEOUT + _PATIENCE)])
-    for name, replacements in (*edits.items(), patient):
+    for name, replacements in (*edits.items(), ("router.yaml", _PATIENT)):
         text = (target / name).read_text(encoding="utf-8")
         for old, new in replacements:
             assert old in text, f"{name} holds no {old!r}"
