@@ -79,7 +79,8 @@ def _await_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 def scrape(url: str) -> dict[str, float]:
     """Return the router's metrics."""
-    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+    # a router that stands still for a moment must not end a measurement of hours
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return {name: float(value) for name, value in METRIC.findall(text)}
 
