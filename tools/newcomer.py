@@ -4,6 +4,7 @@ clone, `make synth`, change the instance type, read what that does, plan, ask an
 not do what a newcomer is told that it does. `--write` records the times in docs/evidence/newcomer-path.md.
 """
 
+import logging
 import os
 import re
 import subprocess
@@ -143,6 +144,8 @@ def run(step: Step, folder: Path, address: str) -> tuple[float, int, str]:
 @contextmanager
 def emulated_account() -> Iterator[str]:
     """Serve an empty account on a free port of this machine."""
+    # a traceback for each call that moto does not know would hide the path's own lines
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
