@@ -119,7 +119,7 @@ def test_a_worker_that_goes_on_is_counted() -> None:
 
 def test_a_router_that_began_anew_is_named() -> None:
     more = WELL_ROUTER.replace("} 1\n", "} 7\n")
-    busy = reading(WELL_ROUTER).since(reading(more), router_url=TARGET.url)
+    busy = replace(reading(WELL_ROUTER), router_url=TARGET.url).since(reading(more))
     assert busy.router is None
     assert found(case(replace(reading(), router=None, unreadable=busy.unreadable))) == ["router-unreadable"]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 from urllib.parse import quote
@@ -35,12 +35,14 @@ class Reading:
 
     Attributes:
         router: the router's samples; None where it is not read.
+        router_url: under which URL the router is named among the `unreadable`.
         workers: samples of each worker that could be read, by URL.
         efa: what counts bytes over the EFA, by the URL of whoever counts.
         unreadable: why a source could not be read, or not all of it, now or earlier, by URL.
     """
 
     router: Samples | None = None
+    router_url: str = ""
     workers: Mapping[str, Samples] = field(default_factory=dict)
     efa: Mapping[str, Samples] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class Reading:
             return None
         return sum(samples.total(name) for samples in self.efa.values() for name in _EFA_COUNTERS)
 
-    def since(self, earlier: "Reading", *, router_url: str = "") -> "Reading":
+    def since(self, earlier: "Reading") -> "Reading":
         """Return what was counted after `earlier`, by whoever was read both times and did not begin anew meanwhile.
 
         Of a worker that could not be read then, nobody knows what it had counted before; of one that began anew, what
@@ -62,7 +64,7 @@ class Reading:
         router = None
         if self.router is not None and earlier.router is not None:
             if self.router.began_anew(earlier.router, _DECISIONS):
-                unreadable[router_url] = _BEGAN_ANEW
+                unreadable[self.router_url] = _BEGAN_ANEW
             else:
                 router = self.router.since(earlier.router)
         workers = {}
@@ -79,7 +81,7 @@ class Reading:
                 unreadable[url] = (
                     f"{lost} of its {len(earlier.efa[url].values)} EFA counters are no longer there"
                 )
-        return Reading(router=router, workers=workers, efa=efa, unreadable=unreadable)
+        return replace(self, router=router, workers=workers, efa=efa, unreadable=unreadable)
 
 
 def read(target: Target, deadline: Deadline) -> Reading:
@@ -98,7 +100,8 @@ def read(target: Target, deadline: Deadline) -> Reading:
             efa[target.efa_query_url] = _query(target.efa_query_url, target.efa_query_region, seconds)
         except (OSError, ValueError) as error:
             failed[target.efa_query_url] = str(error)
-    return Reading(router=found.pop(target.url, None), workers=found, efa=efa, unreadable=failed)
+    router = found.pop(target.url, None)
+    return Reading(router=router, router_url=target.url, workers=found, efa=efa, unreadable=failed)
 
 
 def waiting_at(urls: Iterable[str], deadline: Deadline) -> int:

@@ -113,8 +113,8 @@ def _observed(target: Target, deadline: Deadline, say: Callable[[str], None]) ->
         target=target,
         short=short if below or not short.answered else None,
         long=(),
-        quiet=between.since(before, router_url=target.url),
-        busy=between.since(between, router_url=target.url),
+        quiet=between.since(before),
+        busy=between.since(between),
         now=between,
     )
     if not short.answered:
@@ -168,7 +168,7 @@ def _with_long_prompts(
         case,
         long=(*case.long, *long),
         waiting=max(case.waiting, waiting),
-        busy=now.since(start, router_url=target.url),
+        busy=now.since(start),
         now=now,
     )
 
@@ -187,7 +187,7 @@ def _settled(case: Case, start: Reading, deadline: Deadline) -> Case:
         if not deadline.left:
             # it was cut off: whoever is missing in it was only late
             return replace(case, settled=False)
-        case = replace(case, busy=now.since(start, router_url=case.target.url), now=now)
+        case = replace(case, busy=now.since(start), now=now)
     return case
 
 
