@@ -1,7 +1,6 @@
 """The command line: which commands there are, and what holds for each of them."""
 
 import contextlib
-import difflib
 import gc
 import importlib
 import os
@@ -13,6 +12,7 @@ from typing import TextIO
 from hyperpod_dpd._version import __version__
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit, is_full
+from hyperpod_dpd.cli.nearest import meant
 
 COMMANDS = {
     "benchmark": ("hyperpod_dpd.cli.benchmark", "write the manifests of a benchmark job"),
@@ -155,11 +155,8 @@ class _Parser(ArgumentParser):
         Raises:
             SystemExit: always, with 2.
         """
-        close = difflib.get_close_matches(given, known, n=3)
-        meant = ", ".join(f"`{name}`" for name in close)
-        self.error(
-            f"unknown {what} `{given}`. help: {f'did you mean {meant}?' if close else f'see `{self.prog} --help`'}"
-        )
+        hint = meant(given, known, otherwise=f"see `{self.prog} --help`")
+        self.error(f"unknown {what} `{given}`. help: {hint}")
 
 
 def _dispatch(arguments: Sequence[str], before: Callable[[], object]) -> Exit:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hyperpod_dpd.cli.command import Command
 from hyperpod_dpd.cli.exits import Exit
+from hyperpod_dpd.cli.nearest import meant
 from hyperpod_dpd.cli.output import Format, add_format, paint, print_json
 from hyperpod_dpd.rules.registry import Rule, rules
 
@@ -70,12 +71,7 @@ example: dpd explain DPD-NET-003""",
 
 
 def _unknown_rule(name: str, known: Collection[str]) -> str:
-    import difflib  # noqa: PLC0415 - only for a mistake
-
-    close = difflib.get_close_matches(name, known, n=3)
-    offered = ", ".join(f"`{candidate}`" for candidate in close)
-    hint = f"did you mean {offered}?" if close else "`dpd explain` lists all rules"
-    return f"unknown rule `{name}`. help: {hint}"
+    return f"unknown rule `{name}`. help: {meant(name, known, otherwise='`dpd explain` lists all rules')}"
 
 
 def _as_text(rule: Rule) -> str:
