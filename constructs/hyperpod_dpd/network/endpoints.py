@@ -80,7 +80,7 @@ def endpoints_for(
 ) -> InterfaceEndpoints:
     """Create the endpoints that `spec` asks for in `network`, whose system subnets are one for each zone of the cluster."""
     # an endpoint takes one subnet per zone, and the system subnet of the GPU zone serves the GPU nodes too
-    elsewhere = () if spec.gpu_zone_id in spec.cluster_zone_ids else (network.gpu_subnet,)
+    elsewhere = (network.gpu_subnet,) if spec.gpu_zone_is_apart else ()
     return InterfaceEndpoints(
         scope,
         "Endpoints",

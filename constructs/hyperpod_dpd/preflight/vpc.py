@@ -1,6 +1,6 @@
 """What the account knows about a VPC that somebody else owns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hyperpod_dpd.catalog.endpoints import endpoint_services
@@ -116,3 +116,8 @@ def route_tables(account: Account, vpc_id: str) -> dict[str | None, dict[str, An
         for association in table.get("Associations", ())
         if association.get("Main") or "SubnetId" in association
     }
+
+
+def route_table_of(subnet_id: str, tables: Mapping[str | None, dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the one of `route_tables` that a subnet has; None where the account sees neither its own nor the main one."""
+    return tables.get(subnet_id) or tables.get(None)

@@ -96,6 +96,11 @@ class Network:
         return self.egress == "closed" and self.existing is None
 
     @property
+    def gpu_zone_is_apart(self) -> bool:
+        """Whether no system subnet is in the GPU zone, so that its nodes need interface endpoints of their own there."""
+        return self.gpu_zone_id not in self.cluster_zone_ids
+
+    @property
     def vpc_cidrs(self) -> tuple[str, ...]:
         """Every CIDR of the VPC, secondary ones too: a rule that forgets one shuts nodes out."""
         return self.existing.cidrs if self.existing else (self.cidr, self.gpu_cidr)

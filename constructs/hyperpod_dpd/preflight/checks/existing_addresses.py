@@ -111,7 +111,7 @@ def _cluster(deployment: Deployment, existing: ExistingVpc) -> Iterator[_Need]:
         if row is not None:
             # each pod has an address of the subnet
             yield _Need(subnet_id=subnet_id, count=nodes, each=row.max_pods, what="system nodes")
-    elsewhere = () if network.gpu_zone_id in network.cluster_zone_ids else (existing.gpu_subnet_id,)
+    elsewhere = (existing.gpu_subnet_id,) if network.gpu_zone_is_apart else ()
     made = len(made_endpoints(deployment))
     for subnet_id in (*existing.system_subnet_ids, *elsewhere) if made else ():
         yield _Need(subnet_id=subnet_id, count=made, each=1, what="interface endpoints")

@@ -16,6 +16,7 @@ from hyperpod_dpd.preflight.vpc import (
     existing_vpc,
     made_endpoints,
     node_subnets,
+    route_table_of,
     route_tables,
     service_of,
     uses_existing_vpc,
@@ -74,10 +75,7 @@ def _leads_elsewhere(deployment: Deployment, account: Account) -> bool:
     """Return whether a route of a node subnet leads to another network: endpoints are often in one for all VPCs."""
     existing = existing_vpc(deployment)
     tables = route_tables(account, existing.vpc_id)
-    found = [
-        tables.get(named.subnet_id) or tables.get(None)
-        for named in node_subnets(deployment.network, existing)
-    ]
+    found = [route_table_of(named.subnet_id, tables) for named in node_subnets(deployment.network, existing)]
     return any(
         table is None
         or any(not route.get("GatewayId", "").startswith(("local", "vpce-")) for route in table["Routes"])

@@ -13,6 +13,7 @@ from hyperpod_dpd.preflight.vpc import (
     endpoints,
     existing_vpc,
     node_subnets,
+    route_table_of,
     route_tables,
     service_of,
     uses_existing_vpc,
@@ -27,7 +28,7 @@ def _look(deployment: Deployment, account: Account) -> Iterator[Problem | Gap]:
     s3 = [row for row in endpoints(account, existing.vpc_id) if service_of(row) == "s3"]
     yield from _private_names(existing, s3)
     for named in node_subnets(deployment.network, existing):
-        table = tables.get(named.subnet_id) or tables.get(None)
+        table = route_table_of(named.subnet_id, tables)
         if table is None:
             yield Gap(
                 what=f"the routes of `{named.subnet_id}`",
