@@ -304,46 +304,32 @@ def test_a_full_disk_is_said_in_one_line(command: list[str]) -> None:
     )
 
 
+def _in_bash(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/bash", "-c", command], capture_output=True, text=True, check=False, env=_ENVIRONMENT
+    )
+
+
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_leads_nowhere(closed: str) -> None:
-    done = subprocess.run(
-        ["/bin/bash", "-c", f"{_DPD} check {_DEFAULT} {closed}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=_ENVIRONMENT,
-    )
+    done = _in_bash(f"{_DPD} check {_DEFAULT} {closed}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_message_that_cannot_be_written_is_74_as_well(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["/bin/bash", "-c", f"{_DPD} check {tmp_path}/absent.yaml 2>/dev/full"], check=False, env=_ENVIRONMENT
-    )
+    done = _in_bash(f"{_DPD} check {tmp_path}/absent.yaml 2>/dev/full")
     assert done.returncode == 74
 
 
 @pytest.mark.parametrize("arguments", ["check --help", f"plan {_DEFAULT}"])
 def test_whatever_writes_ends_with_141_where_nobody_reads(arguments: str) -> None:
-    done = subprocess.run(
-        ["/bin/bash", "-c", f"exec 9> >(exec true); wait $!; exec {_DPD} {arguments} >&9"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=_ENVIRONMENT,
-    )
+    done = _in_bash(f"exec 9> >(exec true); wait $!; exec {_DPD} {arguments} >&9")
     assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_a_machine_without_a_temporary_folder_is_said_in_one_line(tmp_path: Path) -> None:
     command = f"ulimit -f 0; exec {_DPD} benchmark {_DEFAULT} --profile self-managed --to {tmp_path / 'out'} 2>&1 | cat"
-    done = subprocess.run(
-        ["/bin/bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=_ENVIRONMENT,
-    )
+    done = _in_bash(f"{command}; exit ${{PIPESTATUS[0]}}")
     assert done.returncode == 74
     (line,) = done.stdout.splitlines()
     assert line.startswith("dpd: error: this machine refuses a file: ")
